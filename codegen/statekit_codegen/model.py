@@ -1,0 +1,74 @@
+"""Model: one schema, loaded, checked and resolved; what every later step works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from statekit.errors import Problem
+from statekit.spec import ModelSpec
+from statekit_codegen.language import Schema
+
+__all__ = ["Loaded", "Model", "Path", "Positions"]
+
+Path = tuple[str | int, ...]
+"""Where a node lies: `("values", "frames", "ring", "bound")` is `$.values.frames.ring.bound`."""
+
+
+@attrs.frozen
+class Positions:
+    """Line and column of every node of one file, both from 1, by path.
+
+    For a mapping's entry the position is that of its key; for a list's entry, of the entry.
+    """
+
+    file: str
+    places: Mapping[Path, tuple[int, int]]
+
+    def problem(self, path: Path, rule: str, found: str, todo: str) -> Problem:
+        """A problem at `path`, or at the nearest node above it that the file has."""
+        known = path
+        while known not in self.places and known:
+            known = known[:-1]
+        line, column = self.places.get(known, (1, 1))
+        return Problem(self.file, line, column, rule, json_path(path), found, todo)
+
+
+@attrs.frozen
+class Loaded:
+    """A file as classes, before its meaning is checked.
+
+    Attributes:
+        schema: the file as language classes.
+        positions: where each node lies.
+        sha256: hex digest of the file's bytes.
+    """
+
+    schema: Schema
+    positions: Positions
+    sha256: str
+
+
+@attrs.frozen
+class Model:
+    """A schema whose references and grammars hold, beside the spec that follows from it."""
+
+    loaded: Loaded
+    spec: ModelSpec
+
+    @property
+    def schema(self) -> Schema:
+        """The words and choices of the schema's author."""
+        return self.loaded.schema
+
+    @property
+    def file(self) -> str:
+        """The schema's path as messages and headers show it: relative to the project, with /."""
+        return self.loaded.positions.file
+
+
+def json_path(path: Path) -> str:
+    """`path` as text, such as `$.values.frames.shape[0]`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "$" + "".join(parts)

@@ -1,0 +1,64 @@
+"""statekit: session state of autoregressive-diffusion world models, declared and managed.
+
+Names are imported on first use, so that tools which only read specs do not load torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from statekit._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from statekit.accounting import SeenStorages as SeenStorages
+    from statekit.accounting import device_bytes as device_bytes
+    from statekit.accounting import merge_bytes as merge_bytes
+    from statekit.adapter import StateAdapter as StateAdapter
+    from statekit.adapters.cosmos3 import Cosmos3StateAdapter as Cosmos3StateAdapter
+    from statekit.adapters.dreamzero import DreamZeroStateAdapter as DreamZeroStateAdapter
+    from statekit.attr import SessionAttr as SessionAttr
+    from statekit.manager import DEFAULT_MAX_SESSIONS as DEFAULT_MAX_SESSIONS
+    from statekit.manager import SessionStateManager as SessionStateManager
+    from statekit.objects.encode_once import EncodeOnce as EncodeOnce
+    from statekit.objects.latent_buffer import LatentBuffer as LatentBuffer
+    from statekit.session import SessionState as SessionState
+    from statekit.settings import SessionStateSettings as SessionStateSettings
+    from statekit.settings import resolve_session_state_config as resolve_session_state_config
+    from statekit.spec import ModelSpec as ModelSpec
+    from statekit.spec import ValueSpec as ValueSpec
+    from statekit.state_object import StateObject as StateObject
+
+_PLACES = {
+    "Cosmos3StateAdapter": "adapters.cosmos3",
+    "DEFAULT_MAX_SESSIONS": "manager",
+    "DreamZeroStateAdapter": "adapters.dreamzero",
+    "EncodeOnce": "objects.encode_once",
+    "LatentBuffer": "objects.latent_buffer",
+    "ModelSpec": "spec",
+    "SeenStorages": "accounting",
+    "SessionAttr": "attr",
+    "SessionState": "session",
+    "SessionStateManager": "manager",
+    "SessionStateSettings": "settings",
+    "StateAdapter": "adapter",
+    "StateObject": "state_object",
+    "ValueSpec": "spec",
+    "device_bytes": "accounting",
+    "merge_bytes": "accounting",
+    "resolve_session_state_config": "settings",
+}
+
+__all__ = sorted([*_PLACES, "__version__"])  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'statekit' has no attribute {name!r}")
+    value = getattr(import_module(f"statekit.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

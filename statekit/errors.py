@@ -1,0 +1,182 @@
+"""Every error that statekit raises on purpose, in one tree.
+
+    StatekitError
+    ├── SchemaError (ValueError)              a schema file is wrong; carries all its problems
+    ├── ExpressionError (ValueError)          a size expression is not in the grammar, or has no value
+    ├── GenerateError                         a run of the generator could not be carried out
+    ├── SettingsError (ValueError)            a deploy config says something that is no setting
+    ├── ParameterError (ValueError)           an adapter's parameter is out of its bounds
+    ├── ParameterConflictError (ValueError)   two adapters of one session disagree on a parameter
+    ├── PayloadError (ValueError)             a payload does not fit the object it is written into
+    ├── NotAllocatedError (RuntimeError)      a StateObject is used before `allocate`
+    ├── AlreadyEncodedError (RuntimeError)    an encode-once value is written a second time
+    └── PartialFamilyError (RuntimeError)     some members of a family are resident, others are not
+
+Each error keeps what it knows as fields and passes exactly its constructor's arguments to
+`Exception`, so that it survives pickling between processes; `str()` builds the sentence.
+The builtin bases are those that the hand-rolled classes raise: an integration that catches
+`ValueError` or `RuntimeError` today goes on working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+__all__ = [
+    "AlreadyEncodedError",
+    "ExpressionError",
+    "GenerateError",
+    "NotAllocatedError",
+    "ParameterConflictError",
+    "ParameterError",
+    "PartialFamilyError",
+    "PayloadError",
+    "Problem",
+    "SchemaError",
+    "SettingsError",
+    "StatekitError",
+]
+
+
+@attrs.frozen(order=True)
+class Problem:
+    """One thing that is wrong in a schema file: place, rule, what was found, what to do.
+
+    Orders by place. `line` and `column` count from 1; `path` is a JSON path such as
+    `$.values.frames.ring.bound`.
+    """
+
+    file: str
+    line: int
+    column: int
+    rule: str
+    path: str
+    found: str
+    todo: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}"
+        return f"{place}: {self.rule} at {self.path}: {self.found}; {self.todo}"
+
+
+class StatekitError(Exception):
+    """The base of every error that statekit raises on purpose."""
+
+
+class SchemaError(StatekitError, ValueError):
+    """A schema file cannot be used; `problems` holds everything wrong with it, by place."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class ExpressionError(StatekitError, ValueError):
+    """A size expression is outside the grammar, or cannot be evaluated."""
+
+    def __init__(self, text: str, found: str, todo: str) -> None:
+        super().__init__(text, found, todo)
+        self.text, self.found, self.todo = text, found, todo
+
+    def __str__(self) -> str:
+        return f"expression {self.text!r}: {self.found}; {self.todo}"
+
+
+class GenerateError(StatekitError):
+    """The generator could not run, or refused to; nothing was written."""
+
+    def __init__(self, place: str, found: str, todo: str) -> None:
+        super().__init__(place, found, todo)
+        self.place, self.found, self.todo = place, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.found}; {self.todo}"
+
+
+class SettingsError(StatekitError, ValueError):
+    """A configuration field or file of the session-state settings is unusable."""
+
+    def __init__(self, setting: str, found: str, todo: str) -> None:
+        super().__init__(setting, found, todo)
+        self.setting, self.found, self.todo = setting, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {self.found}; {self.todo}"
+
+
+class ParameterError(StatekitError, ValueError):
+    """An adapter was built with a parameter outside the bounds that its schema states."""
+
+    def __init__(self, parameter: str, found: object, todo: str) -> None:
+        super().__init__(parameter, found, todo)
+        self.parameter, self.found, self.todo = parameter, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.parameter}: got {self.found!r}; {self.todo}"
+
+
+class ParameterConflictError(StatekitError, ValueError):
+    """A second adapter asked for another size than the session was built with."""
+
+    def __init__(self, session_id: str, parameter: str, first: object, now: object) -> None:
+        super().__init__(session_id, parameter, first, now)
+        self.session_id, self.parameter, self.first, self.now = session_id, parameter, first, now
+
+    def __str__(self) -> str:
+        return (
+            f"session {self.session_id!r} was built with {self.parameter}={self.first!r}, "
+            f"now {self.now!r} is asked for; pass the same value, or reset or drop the session first"
+        )
+
+
+class PayloadError(StatekitError, ValueError):
+    """A payload does not fit the object it was to be written into; nothing was written."""
+
+    def __init__(self, where: str, found: str, todo: str) -> None:
+        super().__init__(where, found, todo)
+        self.where, self.found, self.todo = where, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.found}; {self.todo}"
+
+
+class NotAllocatedError(StatekitError, RuntimeError):
+    """A StateObject was used before `allocate()`, or after `reset()` or `evict()`."""
+
+    def __init__(self, kind: str, operation: str) -> None:
+        super().__init__(kind, operation)
+        self.kind, self.operation = kind, operation
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.operation}: the object is not allocated; call allocate() first"
+
+
+class AlreadyEncodedError(StatekitError, RuntimeError):
+    """An encode-once value that is already committed was written again."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return f"{self.kind}: a value is committed already; reset() it before encoding anew"
+
+
+class PartialFamilyError(StatekitError, RuntimeError):
+    """Some members of a family of objects hold a value and others do not."""
+
+    def __init__(self, family: str, missing: Sequence[str]) -> None:
+        super().__init__(family, tuple(missing))
+        self.family, self.missing = family, tuple(missing)
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.missing[:4]) + (", ..." if len(self.missing) > 4 else "")
+        return (
+            f"{self.family} is partially initialized: {len(self.missing)} missing ({shown}); "
+            "clear the family and encode it anew"
+        )

@@ -1,0 +1,248 @@
+"""LatentBuffer: items that accumulate, in a ring of items, a ring of frames, or without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from statekit.accounting import SeenStorages, device_bytes
+from statekit.errors import NotAllocatedError, PayloadError
+from statekit.on_commit import KEEP_AS_IS, OnCommit
+from statekit.state_object import StateObject
+
+__all__ = ["LatentBuffer"]
+
+Item = TypeVar("Item")
+
+
+class LatentBuffer(StateObject[Item, "list[Item]"]):
+    """An append buffer of tensors or arrays (any objects, where the bound is in items).
+
+    A bound in items keeps the newest `maxlen` items. A bound in frames keeps the newest `maxlen`
+    frames along `axis`: an item that is only partly within the bound is cut, and the kept part is
+    copied, so that it does not hold the storage of the part that was dropped.
+    """
+
+    def __init__(self) -> None:
+        self._allocated = False
+        self._maxlen: int | None = None
+        self._axis: int | None = None
+        self._on_commit = KEEP_AS_IS
+        self._items: list[Item] = []
+        self._staged: tuple[Item, ...] = ()
+
+    def allocate(
+        self,
+        *,
+        maxlen: int | None = None,
+        axis: int | None = None,
+        on_commit: OnCommit = KEEP_AS_IS,
+    ) -> LatentBuffer[Item]:
+        """Set the empty state and return the buffer.
+
+        Args:
+            maxlen: keep the newest so many; None keeps all.
+            axis: count `maxlen` in frames along this axis of the items, not in items.
+            on_commit: what happens to an item when it is stored.
+
+        Raises:
+            ValueError: `maxlen` is below 1, or `axis` is given without it.
+            TypeError: `maxlen` is no whole number.
+        """
+        if maxlen is not None:
+            if not isinstance(maxlen, int) or isinstance(maxlen, bool):
+                raise TypeError(f"maxlen must be a whole number or None, got {maxlen!r}")
+            if maxlen < 1:
+                raise ValueError(f"maxlen must be at least 1, got {maxlen}")
+        elif axis is not None:
+            raise ValueError("axis counts maxlen in frames, so it needs maxlen")
+        self.reset()
+        self._allocated, self._maxlen, self._axis = True, maxlen, axis
+        self._on_commit = on_commit
+        return self
+
+    @property
+    def maxlen(self) -> int | None:
+        """The bound, in items, or in frames along `axis`; None is unbounded."""
+        return self._maxlen
+
+    @property
+    def axis(self) -> int | None:
+        """The axis along which the bound counts frames, or None where it counts items."""
+        return self._axis
+
+    def stage(self, payload: Item) -> None:
+        """Hold one more item for the window in progress.
+
+        Raises:
+            NotAllocatedError: the buffer is not allocated.
+            PayloadError: the bound is in frames and `payload` has no such axis.
+        """
+        self._require("stage")
+        self._check(payload)
+        self._staged = (*self._staged, self._on_commit.apply(payload))
+
+    def commit(self, payload: Item | None = None) -> None:
+        """Promote what is staged, after staging `payload` where one is given; all or nothing.
+
+        Raises: as `stage`, or what copying the kept part of a cut item raises (out of memory);
+            then nothing was committed, and what was staged before is still staged.
+        """
+        staged = self._staged
+        try:
+            super().commit(payload)
+        except BaseException:
+            self._staged = staged
+            raise
+
+    def _promote(self) -> None:
+        self._require("commit")
+        if self._maxlen is None:
+            self._items.extend(self._staged)
+        else:
+            self._items = self._bounded([*self._items, *self._staged])
+        self._staged = ()
+
+    def discard(self) -> None:
+        """Drop the staged items."""
+        self._staged = ()
+
+    def extend(self, payloads: Iterable[Item]) -> None:
+        """Append several items, all or none.
+
+        Raises: as `stage`; then nothing was appended.
+        """
+        staged = self._staged
+        try:
+            for payload in payloads:
+                self.stage(payload)
+            self.commit()
+        except BaseException:
+            self._staged = staged
+            raise
+
+    def replace(self, payloads: Iterable[Item]) -> None:
+        """Hold these items in place of all others, committed and staged.
+
+        Raises: as `stage`; then nothing was changed.
+        """
+        self._require("replace")
+        items = []
+        for payload in payloads:
+            self._check(payload)
+            items.append(self._on_commit.apply(payload))
+        self._items, self._staged = self._bounded(items), ()
+
+    def view(self, *, include_staged: bool = True) -> list[Item]:
+        """The kept items, oldest first, in a new list.
+
+        Raises:
+            NotAllocatedError: the buffer is not allocated.
+        """
+        self._require("view")
+        if include_staged and self._staged:
+            return self._bounded([*self._items, *self._staged])
+        return list(self._items)
+
+    def joined(self, axis: int) -> Item | None:
+        """The kept items, staged ones too, joined along `axis`; None if there are none.
+
+        A single item is handed out as it is, not copied.
+        """
+        items: list[Any] = list(self.view())
+        if not items:
+            return None
+        joined: Item
+        if len(items) == 1:
+            joined = items[0]
+        elif isinstance(items[0], np.ndarray):
+            joined = np.concatenate(items, axis=axis)  # type: ignore[assignment]
+        else:
+            joined = torch.cat(items, dim=axis)  # type: ignore[assignment]
+        return joined
+
+    def __len__(self) -> int:
+        """How many items `view()` hands out."""
+        return len(self.view()) if self._allocated else 0
+
+    def __bool__(self) -> bool:
+        """True, so that `buffer or other` does not throw an empty buffer away."""
+        return True
+
+    def evict(self, policy: object = None) -> int:
+        """Drop the committed items and return their bytes."""
+        freed = self.nbytes
+        self._items, self._allocated = [], False
+        return freed
+
+    def reset(self) -> None:
+        """Return to the unallocated state."""
+        self._allocated, self._items, self._staged = False, [], ()
+
+    @property
+    def resident(self) -> bool:
+        """Whether the buffer is allocated, empty or not."""
+        return self._allocated
+
+    def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Bytes of the committed items by device."""
+        return device_bytes(self._items, seen)
+
+    def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Bytes of the staged items by device."""
+        return device_bytes(self._staged, seen)
+
+    def _require(self, operation: str) -> None:
+        if not self._allocated:
+            raise NotAllocatedError("LatentBuffer", operation)
+
+    def _check(self, payload: Any) -> None:
+        """Refuse a payload whose frames cannot be counted."""
+        if self._axis is None:
+            return
+        rank = payload.ndim if isinstance(payload, (torch.Tensor, np.ndarray)) else None
+        if rank is None or not -rank <= self._axis < rank:
+            found = f"a {type(payload).__name__}" if rank is None else f"{rank} dimensions"
+            raise PayloadError(
+                "LatentBuffer", found, f"append a tensor or array whose axis {self._axis} is frames"
+            )
+
+    def _bounded(self, items: list[Any]) -> list[Any]:
+        """The newest part of `items` that the bound keeps."""
+        if self._maxlen is None:
+            return items
+        if self._axis is None:
+            return items[-self._maxlen :]
+        return _newest_frames(items, self._maxlen, self._axis)
+
+
+def _newest_frames(items: list[Any], maxlen: int, axis: int) -> list[Any]:
+    """The newest `maxlen` frames along `axis`; an item that is cut is copied.
+
+    Items without frames are dropped, so that they can't pile up; the newest stays if all are.
+    """
+    kept: list[Any] = []
+    room = maxlen
+    for item in reversed(items):
+        frames = item.shape[axis]
+        if frames > room:
+            kept.append(_last_frames(item, room, axis))
+            room = 0
+        elif frames:
+            kept.append(item)
+            room -= frames
+        if not room:
+            break
+    return kept[::-1] or items[-1:]
+
+
+def _last_frames(item: Any, count: int, axis: int) -> Any:
+    """A copy of the last `count` frames of `item`."""
+    if isinstance(item, torch.Tensor):
+        return item.narrow(axis, item.shape[axis] - count, count).clone()
+    index = [slice(None)] * item.ndim
+    index[axis] = slice(-count, None)
+    return item[tuple(index)].copy()

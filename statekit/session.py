@@ -1,0 +1,133 @@
+"""SessionState: what one session holds, in its two buckets.
+
+Owns the mapping of carried values (`attrs`) and the table of named StateObjects. Not here: which
+sessions exist (`statekit.manager`), and how a value is named and typed (`statekit.adapter`).
+
+    N1  After `reset()`, `attrs` is empty and no object is resident.
+    N2  `attrs` is one dict for the session's whole life: adapters hold it as their `__dict__`.
+    N3  Under one name there is one object, also when two threads ask for it at once.
+
+Thread rule: the table may be read and grown from any thread; the values belong to one request
+at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from statekit.accounting import SeenStorages, device_bytes, merge_bytes
+from statekit.errors import ParameterConflictError
+from statekit.state_object import StateObject
+
+__all__ = ["SessionState"]
+
+Object = TypeVar("Object", bound=StateObject[Any, Any])
+
+
+class SessionState:
+    """The state of one session.
+
+    Attributes:
+        session_id: the id under which a manager knows it.
+        attrs: the carried values by name.
+    """
+
+    __slots__ = ("__weakref__", "_objects", "_parameters", "attrs", "session_id")
+
+    def __init__(self, session_id: str = "default") -> None:
+        self.session_id = session_id
+        self.attrs: dict[str, Any] = {}
+        self._objects: dict[str, StateObject[Any, Any]] = {}
+        self._parameters: dict[tuple[str, str], int] = {}
+
+    def __repr__(self) -> str:
+        return f"<SessionState {self.session_id!r}: {len(self.attrs)} attrs, {len(self._objects)} objects>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the objects, resident or not, in the order in which they came."""
+        return tuple(self._objects)
+
+    def get(self, name: str) -> StateObject[Any, Any] | None:
+        """The object called `name`, or None."""
+        return self._objects.get(name)
+
+    def put(self, name: str, obj: StateObject[Any, Any]) -> None:
+        """Hold `obj` as `name`, in place of any other.
+
+        Raises:
+            TypeError: `obj` is no StateObject; carried values go into `attrs`.
+        """
+        if not isinstance(obj, StateObject):
+            raise TypeError(
+                f"session object {name!r} must be a StateObject, got {type(obj).__name__}; "
+                "put a value that is only carried into attrs"
+            )
+        self._objects[name] = obj
+
+    def get_or_create(self, name: str, factory: Callable[[], Object], cls: type[Object]) -> Object:
+        """The object called `name`; built by `factory` if absent, of another type, or not resident.
+
+        `factory` runs without a lock; if two threads build at once, one object is kept.
+        """
+        found = self._objects.get(name)
+        if isinstance(found, cls) and found.resident:
+            return found
+        built = factory()
+        if found is None:
+            kept = self._objects.setdefault(name, built)
+            if isinstance(kept, cls) and kept.resident:
+                return kept
+        self._objects[name] = built
+        return built
+
+    def remove(self, name: str) -> bool:
+        """Take the object called `name` out; whether there was one."""
+        return self._objects.pop(name, None) is not None
+
+    def reset(self) -> None:
+        """Reset every object and clear the carried values and parameters."""
+        for obj in tuple(self._objects.values()):
+            obj.reset()
+        self.attrs.clear()
+        self._parameters.clear()
+
+    def reset_objects(self, pattern: re.Pattern[str]) -> None:
+        """Reset the objects whose whole name matches `pattern`."""
+        for name, obj in tuple(self._objects.items()):
+            if pattern.fullmatch(name):
+                obj.reset()
+
+    def claim_parameters(self, model: str, parameters: Mapping[str, int]) -> None:
+        """Record the sizes that the objects of `model` are built with.
+
+        Raises:
+            ParameterConflictError: another value was recorded before; nothing is changed.
+        """
+        for name, value in parameters.items():
+            first = self._parameters.setdefault((model, name), value)
+            if first != value:
+                raise ParameterConflictError(self.session_id, name, first, value)
+
+    def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Committed bytes of both buckets by device, each storage once."""
+        seen = SeenStorages() if seen is None else seen
+        total: dict[str, int] = {}
+        for obj in tuple(self._objects.values()):
+            merge_bytes(total, obj.nbytes_by_device(seen))
+        return merge_bytes(total, device_bytes(self.attrs, seen))
+
+    def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Staged bytes by device, less the storages that `seen` has met."""
+        seen = SeenStorages() if seen is None else seen
+        total: dict[str, int] = {}
+        for obj in tuple(self._objects.values()):
+            merge_bytes(total, obj.staged_nbytes_by_device(seen))
+        return total
+
+    @property
+    def nbytes(self) -> int:
+        """Committed bytes over all devices; for a budget use `nbytes_by_device`."""
+        return sum(self.nbytes_by_device().values())

@@ -1,0 +1,122 @@
+"""Whether the manager is on, and how many sessions it keeps: config field and environment.
+
+A variable that is set beats the config in both directions, so that the same deploy config can be
+run twice with only the variable flipped. One that is set and cannot be read is ignored with a
+warning. Off by default, and off means untouched.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from statekit.errors import SettingsError
+from statekit.manager import DEFAULT_MAX_SESSIONS
+
+__all__ = [
+    "ENABLE_VARIABLE",
+    "MAX_SESSIONS_VARIABLE",
+    "SessionStateSettings",
+    "resolve_session_state_config",
+]
+
+ENABLE_VARIABLE = "OMNI_DIFFUSION_SESSION_STATE_MANAGER"
+MAX_SESSIONS_VARIABLE = "OMNI_DIFFUSION_SESSION_STATE_MANAGER_MAX_SESSIONS"
+_FIELD = "enable_session_state_manager"
+_WORDS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
+def resolve_session_state_config(
+    enable: bool | None = None, max_sessions: int | None = None
+) -> tuple[bool, int]:
+    """Whether the manager is on, and how many sessions it keeps.
+
+    Args:
+        enable: the config's value; None means the default, off.
+        max_sessions: the config's value; None means 64.
+    """
+    on = _from_environment(ENABLE_VARIABLE, _word, "1/0, true/false, yes/no or on/off")
+    count = _from_environment(MAX_SESSIONS_VARIABLE, _positive, "a whole number above 0")
+    if on is None:
+        on = bool(enable)
+    if count is None:
+        count = DEFAULT_MAX_SESSIONS if max_sessions is None else max_sessions
+    return on, count
+
+
+@attrs.frozen
+class SessionStateSettings:
+    """The session-state fields of a deploy config; all others are the owner's business."""
+
+    enable_session_state_manager: bool = attrs.field(default=False)
+
+    @enable_session_state_manager.validator
+    def _check(self, attribute: object, value: object) -> None:
+        if not isinstance(value, bool):
+            raise SettingsError(_FIELD, f"{value!r} is no boolean", "set true or false")
+
+    @classmethod
+    def from_mapping(cls, config: Mapping[str, Any]) -> SessionStateSettings:
+        """The settings in a deploy config that is loaded already; other keys are ignored.
+
+        Raises:
+            SettingsError: `config` is no mapping, or the field is no boolean.
+        """
+        if not isinstance(config, Mapping):
+            found = f"a {type(config).__name__}"
+            raise SettingsError("deploy config", found, "pass the mapping at its top level")
+        value = config.get(_FIELD)
+        return cls() if value is None else cls(value)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> SessionStateSettings:
+        """The settings in a deploy config file; needs PyYAML.
+
+        Raises:
+            SettingsError: the file cannot be read or is no YAML mapping, or PyYAML is missing.
+        """
+        try:
+            import yaml
+        except ImportError:
+            raise SettingsError(
+                str(path), "PyYAML is not installed", "install it, or load the file and use from_mapping"
+            ) from None
+        try:
+            config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SettingsError(str(path), error.strerror or "unreadable", "check the path") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            found = str(error).replace("\n", " ")
+            raise SettingsError(str(path), f"not YAML: {found}", "mend the file") from None
+        return cls.from_mapping({} if config is None else config)
+
+    def resolve(self, max_sessions: int | None = None) -> tuple[bool, int]:
+        """`resolve_session_state_config` of these settings."""
+        return resolve_session_state_config(self.enable_session_state_manager, max_sessions)
+
+
+def _from_environment(variable: str, parse: Any, wanted: str) -> Any:
+    """The variable's value; None where it is unset, or set and unreadable (with a warning)."""
+    text = os.environ.get(variable)
+    if text is None:
+        return None
+    value = parse(text.strip())
+    if value is None:
+        warnings.warn(f"{variable}={text!r} is ignored: set {wanted}", stacklevel=4)
+    return value
+
+
+def _word(text: str) -> bool | None:
+    return _WORDS.get(text.lower())
+
+
+def _positive(text: str) -> int | None:
+    return int(text) if text.isdecimal() and text.isascii() and int(text) > 0 else None
