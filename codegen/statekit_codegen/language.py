@@ -56,7 +56,9 @@ class Decision:
         "and then the bucket is `attrs`.",
         default=None,
     )
-    why: str | None = _key("The reason, in a sentence a reviewer can agree or disagree with.", default=None)
+    why: str | None = _key(
+        "The reason, in a sentence a reviewer can agree or disagree with.", default=None
+    )
 
 
 @attrs.frozen
@@ -136,7 +138,9 @@ class Rebuild:
 
     sources: list[str] = _key("Values of this schema, or names from `inputs`.", key="from")
     cost: str = _key("What a rebuild does, in words.")
-    cost_ms: float | None = _key("How long one takes, in milliseconds, where measured.", default=None)
+    cost_ms: float | None = _key(
+        "How long one takes, in milliseconds, where measured.", default=None
+    )
 
 
 @attrs.frozen
@@ -153,7 +157,9 @@ class Sharding:
     over: Literal["tp", "sp", "cfg", "pp"] | None = _key(
         "The parallel group whose ranks hold different parts.", default=None
     )
-    dim: int | None = _key("The dimension that is cut; left out where ranks hold whole values.", default=None)
+    dim: int | None = _key(
+        "The dimension that is cut; left out where ranks hold whole values.", default=None
+    )
     rank: int | None = _key("The only rank that holds it.", default=None)
 
 
@@ -187,8 +193,8 @@ class Value:
     doc: str | None = _key("What the value is.", default=None)
     object: ObjectKind | None = _key("The kind of StateObject.", default=None)
     key: str | None = _key(
-        "The name of a StateObject in the session, where it differs from the value's. For a family: "
-        "a template such as `und_kv{branch}/{layer}`.",
+        "The name of a StateObject in the session, where it differs from the value's. For a "
+        "family: a template such as `und_kv{branch}/{layer}`.",
         default=None,
     )
     type: str | None = _key(
@@ -205,17 +211,20 @@ class Value:
     )
     dtype: str | None = _key("The element type, by the name torch and numpy share.", default=None)
     shape: list[Dimension] | None = _key(
-        "The shape, one size expression per dimension; of one item for a `LatentBuffer`.", default=None
+        "The shape, one size expression per dimension; of one item for a `LatentBuffer`.",
+        default=None,
     )
     elements: Elements | Dimension | None = _key(
-        "The number of elements, for a list of tensors or where a shape would hide them.", default=None
+        "The number of elements, for a list of tensors or where a shape would hide them; of one "
+        "item for a `LatentBuffer`.",
+        default=None,
     )
     device: str = _key(
-        "`cpu`, `model` for wherever the model runs, a torch device such as `cuda:0`, or `none` for "
-        "a value that holds no memory to speak of."
+        "`cpu`, `model` for wherever the model runs, a torch device such as `cuda:0`, or `none` "
+        "for a value that holds no memory to speak of."
     )
     update: Update = _key(
-        "`replaced` if the model assigns a new object, `in_place` if it writes into the one it has.",
+        "`replaced` if the model assigns a new object, `in_place` if it changes the one it has.",
         default="replaced",
     )
     ring: Ring | None = _key("How much a `LatentBuffer` keeps.", default=None)
@@ -247,8 +256,12 @@ class Value:
 class Reset:
     """What one reset clears; exactly one of the two."""
 
-    clears: Literal["all"] | list[str] | None = _key("`all`, or the values that it clears.", default=None)
-    keeps: list[str] | None = _key("The values that it keeps; all others are cleared.", default=None)
+    clears: Literal["all"] | list[str] | None = _key(
+        "`all`, or the values that it clears.", default=None
+    )
+    keeps: list[str] | None = _key(
+        "The values that it keeps; all others are cleared.", default=None
+    )
     doc: str | None = _key("When it happens.", default=None)
 
 
@@ -272,7 +285,9 @@ class Schema:
     parameters: dict[str, Parameter] = _key("Keyword arguments of the adapter.", factory=dict)
     families: dict[str, Family] = _key("Axes along which values exist many times.", factory=dict)
     inputs: dict[str, Input] = _key(
-        "What values can be rebuilt from that is no value of the session.", factory=dict, recorded=True
+        "What values can be rebuilt from that is no value of the session.",
+        factory=dict,
+        recorded=True,
     )
     values: dict[str, Value] = _key("Every value that a session keeps.")
     atomic: dict[str, list[str]] = _key(

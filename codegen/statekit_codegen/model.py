@@ -32,7 +32,9 @@ class Positions:
         while known not in self.places and known:
             known = known[:-1]
         line, column = self.places.get(known, (1, 1))
-        return Problem(self.file, line, column, rule, json_path(path), found, todo)
+        return Problem(
+            self.file, line, column, rule, json_path(path), _on_one_line(found), _on_one_line(todo)
+        )
 
 
 @attrs.frozen
@@ -69,6 +71,20 @@ class Model:
 
 
 def json_path(path: Path) -> str:
-    """`path` as text, such as `$.values.frames.shape[0]`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return "$" + "".join(parts)
+    """`path` as text, such as `$.values.frames.shape[0]`; keys that are no names are quoted."""
+    return "$" + "".join(_step(part) for part in path)
+
+
+def _on_one_line(text: str) -> str:
+    """`text` without characters that move, hide or colour what a terminal shows."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _step(part: str | int) -> str:
+    if isinstance(part, str) and part.isidentifier() and part.isascii() and len(part) <= 64:
+        return f".{part}"
+    # A key is hostile until checked: it may hold line ends, and it may be very long.
+    text = repr(part)
+    return f"[{text if len(text) <= 60 else text[:56] + '...' + text[0]}]"

@@ -50,7 +50,9 @@ class Project:
                 if table is not None:
                     return cls._from_table(file, table)
         raise GenerateError(
-            str(start), "no pyproject.toml with a [tool.statekit] table here or above", f"add {_EXAMPLE}"
+            str(start),
+            "no pyproject.toml with a [tool.statekit] table here or above",
+            f"add {_EXAMPLE}",
         )
 
     @classmethod
@@ -69,7 +71,9 @@ class Project:
                 raise GenerateError(place, f"{key}: {found}", f"write {_EXAMPLE}")
             folder = (file.parent / value).resolve()
             if not folder.is_relative_to(file.parent):
-                raise GenerateError(place, f"{key}: {value!r} leaves the project", "name a folder in it")
+                raise GenerateError(
+                    place, f"{key}: {value!r} leaves the project", "name a folder in it"
+                )
             folders[key] = folder
         return cls(root=file.parent, schemas=folders["schemas"], output=folders["output"])
 
@@ -83,19 +87,27 @@ class Project:
         if files:
             return files
         if not self.schemas.is_dir():
-            raise GenerateError(self.display(self.schemas), "no such folder", "put the schemas there")
-        files = tuple(sorted(p for p in self.schemas.iterdir() if p.suffix in (".yaml", ".yml")))
+            raise GenerateError(
+                self.display(self.schemas), "no such folder", "put the schemas there"
+            )
+        files = tuple(sorted(filter(self.is_schema, self.schemas.iterdir())))
         if not files:
             raise GenerateError(
                 self.display(self.schemas), "no schema in it", "write one, as NAME.yaml"
             )
         return files
 
+    def is_schema(self, path: Path) -> bool:
+        """Whether `path` is named as a schema of this project; hidden files are an editor's."""
+        named = path.suffix in (".yaml", ".yml") and not path.name.startswith(".")
+        return named and path.parent.resolve() == self.schemas
+
     def display(self, path: Path) -> str:
         """`path` as messages and headers show it: relative to the project where it lies in it."""
-        resolved = path.resolve()
-        if resolved.is_relative_to(self.root):
-            return resolved.relative_to(self.root).as_posix()
+        # Only the folder is resolved: where a link points to is no part of the project's names.
+        placed = path.parent.resolve() / path.name
+        if placed.is_relative_to(self.root):
+            return placed.relative_to(self.root).as_posix()
         return path.as_posix()
 
 
