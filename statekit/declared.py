@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from statekit.errors import ExpressionError
 from statekit.expressions import Expression
 from statekit.spec import ModelSpec, ValueSpec
 
@@ -68,7 +69,7 @@ def members(model: ModelSpec, value: ValueSpec, values: Mapping[str, int]) -> in
         if family.count is None:
             count *= len(family.members)
         else:
-            count *= Expression.parse(family.count).evaluate(values)
+            count *= _positive(family.count, values)
     return count
 
 
@@ -81,7 +82,8 @@ def declared_bytes(
         overrides: numbers for symbols, constants or parameters in place of the schema's own.
 
     Raises:
-        ExpressionError: an expression of the schema has no value under these numbers.
+        ExpressionError: an expression of the schema has no value under these numbers, or one
+            below 1.
     """
     if value.device == "none":
         return DeclaredBytes(first=0, steady=0)
@@ -91,34 +93,24 @@ def declared_bytes(
     values = model.environment(overrides)
 
     def evaluate(text: str) -> int:
-        return Expression.parse(text).evaluate(values)
+        return _positive(text, values)
 
     scale = DTYPE_NBYTES[value.dtype] * members(model, value, values)
-
-    def pending(elements: int) -> int:
-        if value.pending is None:
-            return 0
-        return scale * (evaluate(value.pending.elements) if value.pending.elements else elements)
-
-    if size.elements is not None:
-        steady = evaluate(size.elements)
-        first = steady if size.first is None else evaluate(size.first)
-        return DeclaredBytes(first * scale, steady * scale, pending=pending(steady))
-    assert size.shape is not None
-    extents = [evaluate(extent) for extent in size.shape]
+    extents = [evaluate(extent) for extent in size.shape or (size.elements or "1",)]
     item = math.prod(extents)
+    first = item if size.first is None else evaluate(size.first)
     ring = value.ring
-    if ring is None:
-        return DeclaredBytes(item * scale, item * scale, pending=pending(item))
-    if ring.bound is None:
-        growth = evaluate(ring.growth.items) * item * scale
-        return DeclaredBytes(item * scale, item * scale, growth, ring.growth.every_steps)
-    bound = evaluate(ring.bound)
-    if ring.axis is None:
-        full = bound * item
-    else:
-        full = math.prod([*extents[: ring.axis], bound, *extents[ring.axis + 1 :]])
-    return DeclaredBytes(min(item, full) * scale, full * scale)
+    full, growth, every_steps = item, 0, 1
+    if ring is not None and ring.bound is None:
+        growth, every_steps = evaluate(ring.growth.items) * item, ring.growth.every_steps
+    elif ring is not None and ring.bound is not None:
+        bound = evaluate(ring.bound)
+        full = bound * item if ring.axis is None else item // extents[ring.axis] * bound
+        first = min(first, full)
+    pending = 0
+    if value.pending is not None:
+        pending = evaluate(value.pending.elements) if value.pending.elements else full
+    return DeclaredBytes(first * scale, full * scale, growth * scale, every_steps, pending * scale)
 
 
 def session_bytes(
@@ -135,3 +127,10 @@ def session_bytes(
             nbytes = declared.steady if step is None else declared.at_step(step)
             totals[value.device] = totals.get(value.device, 0) + nbytes
     return totals
+
+
+def _positive(text: str, values: Mapping[str, int]) -> int:
+    number = Expression.parse(text).evaluate(values)
+    if number < 1:
+        raise ExpressionError(text, f"the result is {number}", "sizes are 1 or more")
+    return number

@@ -10,6 +10,7 @@ Grammar: whole numbers, names, `+ - * / //`, parentheses, and the functions `min
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 import attrs
@@ -19,11 +20,15 @@ from statekit.errors import ExpressionError
 __all__ = ["FUNCTIONS", "MAX_EXPRESSION_CHARS", "MAX_VALUE", "Expression"]
 
 MAX_EXPRESSION_CHARS = 200
+MAX_DEPTH = 32
 MAX_VALUE = 2**63 - 1
 """Results beyond a signed 64-bit integer are refused: no machine holds them."""
 
 FUNCTIONS = ("ceil_div", "max", "min")
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//"}
+_CHARACTERS = re.compile(r"[A-Za-z0-9_ +\-*/(),]+")
+# `1if`, `0x1F`, `1e3`, `1_000`: no whole numbers, and `ast.parse` warns of some of them.
+_ODD_NUMBER = re.compile(r"(?<![A-Za-z0-9_])[0-9]+[A-Za-z_]")
 _GRAMMAR = "use whole numbers, names, + - * / //, parentheses, min, max and ceil_div"
 
 
@@ -52,13 +57,13 @@ class Expression:
                 f"{len(text)} characters",
                 f"use at most {MAX_EXPRESSION_CHARS}, or name a part of it as a symbol",
             )
-        if not text.isascii() or "\n" in text:
-            raise ExpressionError(text, "not one line of ASCII", _GRAMMAR)
+        if not _CHARACTERS.fullmatch(text) or _ODD_NUMBER.search(text):
+            raise ExpressionError(text, "not an expression", _GRAMMAR)
         try:
             tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ExpressionError(text, "not an expression", _GRAMMAR) from None
-        return cls(text=text, names=frozenset(_names(tree, text)), tree=tree)
+        return cls(text=text, names=frozenset(_names(tree, text, 0)), tree=tree)
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """The value of the expression, exactly.
@@ -70,18 +75,20 @@ class Expression:
         return _evaluate(self._tree, values, self.text)
 
 
-def _names(node: ast.expr, text: str) -> Iterator[str]:
+def _names(node: ast.expr, text: str, depth: int) -> Iterator[str]:
     """Every name in `node`; raises where `node` leaves the grammar."""
+    if depth > MAX_DEPTH:
+        raise ExpressionError(text, f"nesting deeper than {MAX_DEPTH}", "name a part as a symbol")
     if isinstance(node, ast.Constant) and type(node.value) is int:
         if node.value > MAX_VALUE:
             raise ExpressionError(text, "a number beyond 63 bits", _GRAMMAR)
     elif isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        yield from _names(node.left, text)
-        yield from _names(node.right, text)
+        yield from _names(node.left, text, depth + 1)
+        yield from _names(node.right, text, depth + 1)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield from _names(node.operand, text)
+        yield from _names(node.operand, text, depth + 1)
     elif (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
@@ -90,9 +97,10 @@ def _names(node: ast.expr, text: str) -> Iterator[str]:
         and len(node.args) == 2
     ):
         for argument in node.args:
-            yield from _names(argument, text)
+            yield from _names(argument, text, depth + 1)
     else:
-        raise ExpressionError(text, f"{ast.unparse(node)!r} is not in the grammar", _GRAMMAR)
+        part = ast.get_source_segment(text, node) or text
+        raise ExpressionError(text, f"{part!r} is not in the grammar", _GRAMMAR)
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, int], text: str) -> int:

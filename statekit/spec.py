@@ -213,7 +213,9 @@ class ModelSpec:
         for name in value.families:
             for_each = self.families[name].members
             if for_each:
-                keys = [key.replace(f"{{{name}}}", text) for key in keys for text in for_each.values()]
+                keys = [
+                    key.replace(f"{{{name}}}", text) for key in keys for text in for_each.values()
+                ]
         return tuple(keys)
 
     def key_pattern(self, value: ValueSpec) -> re.Pattern[str]:

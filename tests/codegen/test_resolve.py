@@ -1,0 +1,218 @@
+"""Resolve: the spec that follows from a schema, field by field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from statekit.spec import (
+    Family,
+    Growth,
+    Measured,
+    ModelSpec,
+    Parameter,
+    Park,
+    Pending,
+    Rebuild,
+    Ring,
+    Sharding,
+    Size,
+    ValueSpec,
+)
+from statekit_codegen.load import load_text
+from tests.codegen.rule_cases import BASE
+
+ROOT = Path(__file__).parents[2]
+
+
+def spec_of(text: str) -> ModelSpec:
+    """The spec of a schema."""
+    return load_text(text.encode(), "toy.yaml").spec
+
+
+FULL = """\
+statekit: 1
+model: toy
+class: Toy
+doc: Words.
+symbols: {H: 16}
+constants: {RING: 4}
+parameters: {window: {type: int, default: 2, minimum: 1, doc: Words.}}
+families:
+  branch: {doc: Words., members: {cond: "", uncond: _neg}}
+  layer: {doc: Words., count: " H / 8 "}
+inputs: {prompt: {doc: Words., kept: false}}
+values:
+  cache:
+    bucket: attrs
+    doc: Words.
+    type: Optional[list[torch.Tensor]]
+    dtype: float32
+    elements: {first: 8, then: 2*H}
+    device: model
+    update: in_place
+    park: {tiers: [disk, host]}
+    sharding: {over: tp, dim: 1}
+    pending: {elements: H, why: Words.}
+    measured: [{nbytes: 64, hardware: a desk, date: "2026-11-29", at: first}]
+    decision: {operations: [park], why: Words.}
+  frames:
+    bucket: StateObject
+    object: LatentBuffer
+    key: ring
+    item: np.ndarray
+    dtype: uint8
+    shape: [H, 3]
+    device: cpu
+    ring: {unbounded: for good, growth: {items: 2, every_steps: 3}}
+    on_commit: [move, detach]
+    sharding: replicated
+  newest:
+    bucket: StateObject
+    object: LatentBuffer
+    key: newest
+    item: torch.Tensor
+    device: cpu
+    ring: {bound: window, axis: 1}
+    pending: {why: Words.}
+  kv:
+    bucket: StateObject
+    object: EncodeOnce
+    key: kv{branch}/{layer}
+    family: [branch, layer]
+    type: torch.Tensor
+    elements: H
+    device: cuda:0
+    rebuild: {from: [prompt, cache], cost: a pass, cost_ms: 3}
+    sharding: {rank: 2}
+    decision: {why: Words.}
+atomic: {both: [newest, cache]}
+resets:
+  session: {clears: all, doc: Words.}
+  window: {keeps: [kv, cache]}
+  some: {clears: [newest, cache]}
+  none: {clears: []}
+"""
+
+EXPECTED = ModelSpec(
+    model="toy",
+    symbols={"H": 16},
+    constants={"RING": 4},
+    parameters={"window": Parameter(default=2, minimum=1)},
+    families={
+        "branch": Family(members={"cond": "", "uncond": "_neg"}),
+        "layer": Family(count="H / 8"),
+    },
+    inputs={"prompt": False},
+    values=(
+        ValueSpec(
+            name="cache",
+            bucket="attrs",
+            type="list[torch.Tensor] | None",
+            device="model",
+            dtype="float32",
+            size=Size(elements="2*H", first="8"),
+            update="in_place",
+            park=Park(tiers=("disk", "host")),
+            sharding=Sharding(over="tp", dim=1),
+            pending=Pending(elements="H"),
+            measured=(Measured(64, "a desk", "2026-11-29", "first"),),
+            operations=("park",),
+        ),
+        ValueSpec(
+            name="frames",
+            bucket="StateObject",
+            type="np.ndarray",
+            device="cpu",
+            key="ring",
+            object="LatentBuffer",
+            dtype="uint8",
+            size=Size(shape=("H", "3")),
+            ring=Ring(unbounded="for good", growth=Growth("2", 3)),
+            on_commit=("move", "detach"),
+            sharding=Sharding(),
+        ),
+        ValueSpec(
+            name="newest",
+            bucket="StateObject",
+            type="torch.Tensor",
+            device="cpu",
+            object="LatentBuffer",
+            ring=Ring(bound="window", axis=1),
+            pending=Pending(),
+        ),
+        ValueSpec(
+            name="kv",
+            bucket="StateObject",
+            type="torch.Tensor",
+            device="cuda:0",
+            key="kv{branch}/{layer}",
+            object="EncodeOnce",
+            size=Size(elements="H"),
+            families=("branch", "layer"),
+            rebuild=Rebuild(("prompt", "cache"), "a pass", 3.0),
+            sharding=Sharding(rank=2),
+        ),
+    ),
+    resets={
+        "session": ("cache", "frames", "newest", "kv"),
+        "window": ("frames", "newest"),
+        "some": ("cache", "newest"),
+        "none": (),
+    },
+    atomic={"both": ("newest", "cache")},
+)
+
+
+def test_resolve_when_everything_is_said_then_the_spec_holds_all_of_it() -> None:
+    """Every field of the spec comes from its key, in canonical text, and nothing is left out."""
+    assert spec_of(FULL) == EXPECTED
+
+
+def test_expected_spec_when_compared_with_the_class_then_no_field_is_left_untested() -> None:
+    """Each field of a value's spec differs from its default somewhere in the test above."""
+    for field in attrs.fields(ValueSpec):
+        given = [getattr(value, field.name) for value in EXPECTED]
+        assert any(value != field.default for value in given), field.name
+
+
+def test_resolve_when_only_words_change_then_the_spec_does_not() -> None:
+    """What a person reads (doc, why) is no part of the spec."""
+    assert spec_of(FULL.replace("Words.", "Others.")) == EXPECTED
+
+
+def test_resolve_when_only_the_form_changes_then_the_spec_does_not() -> None:
+    """The order of keys, quotes and comments mean nothing."""
+    quoted = FULL.replace("device: cpu", "'device': \"cpu\"  # here").replace(
+        "model: toy\nclass: Toy\n", "class: Toy\nmodel: toy\n"
+    )
+    assert spec_of(quoted) == EXPECTED
+
+
+def test_model_when_loaded_then_it_keeps_words_file_and_digest() -> None:
+    """The model has the schema's words, its path, and the digest of its very bytes."""
+    model = load_text(BASE.encode(), "schemas/toy.yaml")
+    assert model.schema.doc == "A toy."
+    assert model.file == "schemas/toy.yaml"
+    assert model.loaded.sha256 != load_text(f"{BASE}\n".encode(), "x").loaded.sha256
+    assert len(model.loaded.sha256) == 64
+
+
+def test_rebuild_when_the_source_is_unknown_or_itself_then_it_still_resolves() -> None:
+    """Whether a source makes sense is an opinion for `vet`, not a reason to stop."""
+    odd = FULL.replace("from: [prompt, cache]", "from: [kv, nobody]")
+    assert spec_of(odd)["kv"].rebuild == Rebuild(("kv", "nobody"), "a pass", 3.0)
+
+
+def test_our_schemas_when_loaded_then_they_are_the_two_models() -> None:
+    """The schemas of this project load; their values and resets are those of the facts."""
+    specs = [spec_of(path.read_text("utf-8")) for path in sorted((ROOT / "schemas").glob("*.yaml"))]
+    assert [(spec.model, len(spec.values)) for spec in specs] == [("cosmos3", 2), ("dreamzero", 12)]
+    assert specs[1].resets["window"] == (
+        "stitched_buffer",
+        "call_count",
+        "current_start_frame",
+        "clip_feas",
+        "ys",
+    )

@@ -1,0 +1,168 @@
+"""Declared bytes: exactly what a spec says that a session holds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statekit.declared import (
+    DTYPE_NBYTES,
+    DeclaredBytes,
+    declared_bytes,
+    members,
+    session_bytes,
+)
+from statekit.errors import ExpressionError
+from statekit.objects import LatentBuffer
+from statekit.spec import Family, Growth, ModelSpec, Pending, Ring, Size, ValueSpec
+from statekit_codegen.load import load_text
+
+ROOT = Path(__file__).parents[1]
+
+
+def spec(value: ValueSpec, **numbers: int) -> ModelSpec:
+    """A model of one value."""
+    families = {"branch": Family(members={"a": "", "b": "_b"}), "layer": Family(count="L")}
+    return ModelSpec(model="toy", symbols={"L": 3, **numbers}, families=families, values=(value,))
+
+
+def value(**fields: object) -> ValueSpec:
+    """A tensor value on the CPU, with these fields."""
+    defaults: dict[str, object] = {
+        "name": "x",
+        "bucket": "attrs",
+        "type": "torch.Tensor",
+        "device": "cpu",
+        "dtype": "bfloat16",
+    }
+    return ValueSpec(**{**defaults, **fields})  # type: ignore[arg-type]
+
+
+def declared(one: ValueSpec, **numbers: int) -> DeclaredBytes | None:
+    """The declared bytes of a value under these symbols."""
+    return declared_bytes(spec(one, **numbers), one)
+
+
+def test_dtypes_when_compared_with_torch_then_their_bytes_are_torchs() -> None:
+    """Every dtype of the language is one of torch, of that many bytes, and of numpy where it is."""
+    assert {name: getattr(torch, name).itemsize for name in DTYPE_NBYTES} == dict(DTYPE_NBYTES)
+    in_numpy = [name for name in DTYPE_NBYTES if name != "bfloat16" and "float8" not in name]
+    assert all(np.dtype(name).itemsize == DTYPE_NBYTES[name] for name in in_numpy)
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (value(size=Size(shape=("H", "W / 2"))), DeclaredBytes(120, 120)),
+        (value(size=Size(shape=())), DeclaredBytes(2, 2)),
+        (value(size=Size(elements="3 * H")), DeclaredBytes(60, 60)),
+        (value(size=Size(elements="4", first="1")), DeclaredBytes(2, 8)),
+        (value(size=Size(shape=("H",)), pending=Pending()), DeclaredBytes(20, 20, pending=20)),
+        (value(size=Size(elements="4"), pending=Pending("H")), DeclaredBytes(8, 8, pending=20)),
+        (value(size=Size(shape=("H",)), families=("branch", "layer")), DeclaredBytes(120, 120)),
+        (value(device="none"), DeclaredBytes(0, 0)),
+        (value(size=None), None),
+        (value(size=Size(shape=("H",)), dtype=None), None),
+        (value(size=Size(shape=("H", "1")), ring=Ring(bound="4")), DeclaredBytes(20, 80)),
+        (value(size=Size(shape=("H", "1")), ring=Ring(bound="4", axis=1)), DeclaredBytes(20, 80)),
+        (value(size=Size(shape=("H", "5")), ring=Ring(bound="2", axis=1)), DeclaredBytes(40, 40)),
+        (value(size=Size(shape=("1", "H")), ring=Ring(bound="3", axis=0)), DeclaredBytes(20, 60)),
+        (value(size=Size(elements="H"), ring=Ring(bound="3")), DeclaredBytes(20, 60)),
+        (
+            value(size=Size(shape=("H",)), ring=Ring(bound="3"), pending=Pending()),
+            DeclaredBytes(20, 60, pending=60),
+        ),
+        (
+            value(size=Size(elements="H"), ring=Ring(unbounded="why")),
+            DeclaredBytes(20, 20, growth=20),
+        ),
+        (
+            value(size=Size(shape=("H",)), ring=Ring(unbounded="why", growth=Growth("2", 3))),
+            DeclaredBytes(20, 20, growth=40, every_steps=3),
+        ),
+    ],
+)
+def test_declared_bytes_when_computed_then_they_follow_from_the_size(
+    one: ValueSpec, expected: DeclaredBytes | None
+) -> None:
+    """Shape or elements, times dtype, times members; a ring up to its bound."""
+    assert declared(one, H=10, W=12) == expected
+
+
+def test_declared_bytes_when_a_number_is_overridden_then_it_counts() -> None:
+    """Overrides stand in for the schema's own numbers; what then has no value is an error."""
+    one = value(size=Size(shape=("H / 8", "2")))
+    model = spec(one, H=16)
+    assert declared_bytes(model, one, {"H": 32}) == DeclaredBytes(16, 16)
+    with pytest.raises(ExpressionError, match="remainder"):
+        declared_bytes(model, one, {"H": 33})
+    with pytest.raises(ExpressionError, match="the result is 0"):
+        declared_bytes(model, one, {"H": 0})
+
+
+def test_members_when_there_are_families_then_they_multiply() -> None:
+    """Members of a family are counted, a numbered family by its expression."""
+    one = value(families=("branch", "layer"))
+    model = spec(one)
+    assert members(model, one, model.environment()) == 6
+    assert members(model, value(), model.environment()) == 1
+
+
+def test_at_step_when_a_buffer_grows_then_each_step_adds_what_it_says() -> None:
+    """The first step leaves one item; then every so many steps more are added."""
+    grown = DeclaredBytes(20, 20, growth=40, every_steps=3)
+    assert [grown.at_step(step) for step in (1, 2, 3, 4, 5, 7)] == [20, 20, 20, 60, 60, 100]
+    assert [DeclaredBytes(5, 8).at_step(step) for step in (1, 2, 9)] == [5, 8, 8]
+
+
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    bound=st.integers(1, 5),
+    axis=st.integers(0, 2),
+    steps=st.integers(1, 6),
+    by_frames=st.booleans(),
+)
+def test_ring_when_it_is_really_filled_then_it_holds_the_declared_bytes(
+    shape: list[int], bound: int, axis: int, steps: int, by_frames: bool
+) -> None:
+    """A LatentBuffer that gets items of the declared shape holds the declared bytes exactly."""
+    axis %= len(shape)
+    ring = Ring(bound=str(bound), axis=axis if by_frames else None)
+    one = value(size=Size(shape=tuple(map(str, shape))), ring=ring)
+    buffer = LatentBuffer[torch.Tensor]().allocate(maxlen=bound, axis=ring.axis)
+    held = []
+    for _ in range(steps + math.prod(shape) * bound):
+        buffer.append(torch.zeros(shape, dtype=torch.bfloat16))
+        held.append(buffer.nbytes)
+    expected = declared(one)
+    assert expected is not None
+    assert (held[0], held[-1]) == (expected.first, expected.steady)
+
+
+def test_session_bytes_when_added_up_then_each_device_has_its_own_sum() -> None:
+    """Values are summed by device; what cannot be computed is left out."""
+    values = (
+        value(size=Size(elements="4", first="1")),
+        value(name="y", size=Size(elements="1")),
+        value(name="z", size=Size(elements="8"), device="model"),
+        value(name="n", device="none"),
+        value(name="u"),
+    )
+    model = ModelSpec(model="toy", values=values)
+    assert session_bytes(model) == {"cpu": 10, "model": 16}
+    assert session_bytes(model, step=1) == {"cpu": 4, "model": 16}
+
+
+def test_dreamzero_when_computed_from_the_schema_then_figures_are_the_measured_ones() -> None:
+    """The feature map, the latent frames and the pending frames have the bytes of the facts."""
+    model = load_text((ROOT / "schemas" / "dreamzero.yaml").read_bytes(), "dreamzero.yaml").spec
+    figures = {one.name: declared_bytes(model, one) for one in model}
+    assert figures["vae_enc_feat_map"] == DeclaredBytes(320_348_160, 632_586_240)
+    assert figures["vae_encoder_out"] == DeclaredBytes(225_280, 450_560)
+    assert figures["vae_pending_body_frames"] == DeclaredBytes(4_055_040, 4_055_040)
