@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 __all__ = ["run"]
@@ -18,6 +19,9 @@ def run() -> None:
             file=sys.stderr,
         )
         raise SystemExit(2) from None
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # text of a schema in a pipe that is not UTF-8
+            stream.reconfigure(errors="backslashreplace")
     raise SystemExit(main(sys.argv[1:], sys.stdout, sys.stderr))
 
 

@@ -54,8 +54,8 @@ def main(argv: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
             if os.environ.get("STATEKIT_DEBUG"):
                 traceback.print_exc(file=stderr)
             print(
-                f"statekit: internal error: {type(error).__name__}: {error}; please report it, with "
-                "the output of the same command under STATEKIT_DEBUG=1",
+                f"statekit: internal error: {type(error).__name__}: {error}; please report it, "
+                "with the output of the same command under STATEKIT_DEBUG=1",
                 file=stderr,
             )
         return 2
