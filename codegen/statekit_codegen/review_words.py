@@ -1,0 +1,203 @@
+"""What a review says in words: short phrases that the text and the Markdown layout share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from statekit.expressions import Expression
+from statekit.spec import Bucket, Measured, Sharding, Tier
+from statekit_codegen.review import Growth, ResetRow, Review, Row, Total
+from statekit_codegen.units import format_nbytes
+
+__all__ = [
+    "BUCKETS",
+    "bound_words",
+    "bytes_words",
+    "device_words",
+    "facts",
+    "growth_words",
+    "notes",
+    "number_words",
+    "object_words",
+    "one_line",
+    "sections",
+    "sessions_words",
+    "total_extras",
+]
+
+BUCKETS: Mapping[Bucket, str] = {
+    "attrs": "the manager only carries the value",
+    "StateObject": "the manager acts on the value",
+}
+
+_TIERS: Mapping[Tier, str] = {"host": "in host memory", "disk": "on disk"}
+
+
+def object_words(row: Row) -> str:
+    """The kind of object, and how many there are; empty for a single carried value."""
+    kind = row.spec.object or ""
+    return f"{kind} x{row.members}".strip() if row.spec.families else kind
+
+
+def bound_words(row: Row) -> str:
+    """What ends the growth of the value."""
+    if row.bound is not None:
+        limit = f"{row.bound.limit} {row.bound.unit}"
+        given = row.bound.text == str(row.bound.limit)
+        return limit if given else f"{limit} ({row.bound.text})"
+    if row.spec.ring is not None:
+        return "no bound"
+    return "written once" if row.spec.object == "EncodeOnce" else "fixed size"
+
+
+def growth_words(growth: Growth) -> str:
+    """How fast something grows: `+0.21 MiB a step`."""
+    every = "a step" if growth.every_steps == 1 else f"every {growth.every_steps} steps"
+    return f"+{format_nbytes(growth.nbytes)} {every}"
+
+
+def device_words(row: Row) -> str:
+    """Where the value lies."""
+    return "no memory" if row.spec.device == "none" else row.spec.device
+
+
+def bytes_words(nbytes: int | None) -> str:
+    """Bytes, or that nobody can compute them."""
+    return "unknown" if nbytes is None else format_nbytes(nbytes)
+
+
+def number_words(review: Review) -> str:
+    """The numbers that the figures were computed with."""
+    return ", ".join(f"{name}={number}" for name, number in review.numbers.items())
+
+
+def facts(review: Review, row: Row) -> str:
+    """What else the schema records about a value; empty where that is nothing."""
+    phrases = _facts(review, row)
+    return f"Also: {'; '.join(phrases)}." if phrases else ""
+
+
+def _facts(review: Review, row: Row) -> list[str]:
+    spec, words = row.spec, row.words
+    found = []
+    if spec.families:
+        each = (_family_words(review, name) for name in spec.families)
+        found.append(f"one for each {' and '.join(each)}")
+    if spec.key and spec.key != spec.name:
+        found.append(f"under the key {spec.key}")
+    if spec.ring is not None and spec.ring.unbounded:
+        found.append(f"no bound: {one_line(spec.ring.unbounded)}")
+    if row.growth is not None:
+        found.append(f"{growth_words(row.growth)}, with one item counted")
+    if row.first_nbytes is not None and row.first_nbytes != row.nbytes:
+        found.append(f"{format_nbytes(row.first_nbytes)} after the first step")
+    if words.pending is not None:
+        copy = "a pending copy" if row.nbytes is None else f"+{format_nbytes(row.pending_nbytes)}"
+        found.append(f"{copy} while a step runs: {one_line(words.pending.why)}")
+    if spec.update == "in_place":
+        found.append("changed in place")
+    if spec.on_commit:
+        found.append(f"on commit: {', '.join(spec.on_commit)}")
+    if spec.rebuild is not None:
+        cost = "" if spec.rebuild.cost_ms is None else f", {spec.rebuild.cost_ms:g} ms"
+        sources = ", ".join(spec.rebuild.sources)
+        found.append(f"can be rebuilt from {sources}: {one_line(spec.rebuild.cost)}{cost}")
+    if spec.park is not None:
+        found.append(f"can be parked {' or '.join(_TIERS[tier] for tier in spec.park.tiers)}")
+    if spec.sharding is not None:
+        found.append(_sharding_words(spec.sharding))
+    found += _measured_words(spec.measured)
+    return found
+
+
+def total_extras(total: Total) -> list[str]:
+    """What comes on top of a total: growth, and copies while a step runs."""
+    extras = [growth_words(growth) for growth in total.growth]
+    if total.pending_nbytes:
+        extras.append(f"+{format_nbytes(total.pending_nbytes)} while a step runs")
+    return extras
+
+
+def notes(review: Review) -> list[str]:
+    """What the totals leave out or count only in part."""
+    found = []
+    growing = [row.spec.name for row in review.rows if row.growth is not None]
+    if growing:
+        found.append(f"One item is counted of what has no bound: {', '.join(growing)}.")
+    if review.unknown:
+        found.append(f"Not counted, as its bytes are unknown: {', '.join(review.unknown)}.")
+    if any(row.spec.sharding is not None and row.spec.sharding.over for row in review.rows):
+        found.append("A value that is cut over ranks is counted whole.")
+    return found
+
+
+def _family_words(review: Review, name: str) -> str:
+    family = review.model.spec.families[name]
+    if family.count is None:
+        return f"{name} ({', '.join(family.members)})"
+    count = Expression.parse(family.count).evaluate(review.numbers)
+    return f"{name} (0 to {count - 1})"
+
+
+def _measured_words(measurements: Iterable[Measured]) -> list[str]:
+    """What was measured, a phrase for each place and day."""
+    figures: dict[str, list[str]] = {}
+    for measured in measurements:
+        when = " after the first step" if measured.at == "first" else ""
+        place = f"{one_line(measured.hardware)}, {measured.date}"
+        figures.setdefault(place, []).append(f"{format_nbytes(measured.nbytes)}{when}")
+    return [f"measured {', '.join(found)} ({place})" for place, found in figures.items()]
+
+
+def _sharding_words(sharding: Sharding) -> str:
+    if sharding.rank is not None:
+        return f"on rank {sharding.rank} only"
+    if sharding.over is None:
+        return "the same on every rank"
+    if sharding.dim is None:
+        return f"another one on each {sharding.over} rank"
+    return f"cut over {sharding.over} along dimension {sharding.dim}"
+
+
+def sessions_words(review: Review) -> str:
+    """How many sessions the second column of figures is for."""
+    return "1 session" if review.sessions == 1 else f"{review.sessions} sessions"
+
+
+def sections(review: Review) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What is shown below the totals: a title, and names with what there is to say."""
+    schema, spec = review.model.schema, review.model.spec
+    kept = {True: "kept", False: "not kept"}
+    found = [
+        ("Resets", [(reset.name, _reset_words(reset)) for reset in review.resets]),
+        (
+            "Restored together or not at all",
+            [(name, ", ".join(members)) for name, members in spec.atomic.items()],
+        ),
+        ("Parameters", [(name, one_line(p.doc)) for name, p in schema.parameters.items()]),
+        ("Families", [(name, one_line(family.doc)) for name, family in schema.families.items()]),
+        (
+            "Inputs",
+            [(name, f"{one_line(i.doc)} ({kept[i.kept]})") for name, i in schema.inputs.items()],
+        ),
+        ("Held elsewhere", [(name, one_line(text)) for name, text in schema.outside.items()]),
+    ]
+    return [(title, entries) for title, entries in found if entries]
+
+
+def one_line(text: str) -> str:
+    """`text` without its line breaks."""
+    return " ".join(text.split())
+
+
+def _reset_words(reset: ResetRow) -> str:
+    """When it happens, and the shorter one of what it clears and what it keeps."""
+    if not reset.keeps:
+        what = "Clears all."
+    elif not reset.clears:
+        what = "Clears nothing."
+    elif len(reset.clears) <= len(reset.keeps):
+        what = f"Clears {', '.join(reset.clears)}; keeps all others."
+    else:
+        what = f"Keeps {', '.join(reset.keeps)}; clears all others."
+    return f"{one_line(reset.doc)} {what}".strip()

@@ -1,0 +1,143 @@
+"""Rules about operations: each one fits the object, and what it needs is stated.
+
+They look at StateObjects only; an attrs value with an operation is `BUCKET_ATTRS`, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from statekit.spec import Operation
+from statekit_codegen.language import Value
+from statekit_codegen.model import Model, Path
+from statekit_codegen.rules.record import Finding, vet_rule
+from statekit_codegen.type_grammar import TypeExpr
+
+__all__ = [
+    "on_commit_move",
+    "on_commit_tensor",
+    "operation_accumulate",
+    "operation_source",
+    "park_host",
+    "park_tiers",
+    "update_once",
+]
+
+
+@vet_rule(
+    "OPERATION_ACCUMULATE",
+    "`accumulate` is what a LatentBuffer does, and only it.",
+    since="0.1.0",
+)
+def operation_accumulate(model: Model) -> Iterator[Finding]:
+    for path, value, operations in _acted_on(model):
+        if value.object == "LatentBuffer" and "accumulate" not in operations:
+            yield Finding(
+                path,
+                f"a LatentBuffer that does not accumulate (operations: {', '.join(operations)})",
+                "list accumulate, or use another object",
+            )
+        elif value.object != "LatentBuffer" and "accumulate" in operations:
+            yield Finding(
+                (*path, operations.index("accumulate")),
+                f"accumulate on an {value.object}, which is written once",
+                "use object: LatentBuffer, or do not list accumulate",
+            )
+
+
+@vet_rule(
+    "OPERATION_SOURCE",
+    "What the manager may release or rebuild says what it is rebuilt from.",
+    since="0.1.0",
+)
+def operation_source(model: Model) -> Iterator[Finding]:
+    for path, value, operations in _acted_on(model):
+        needing = [name for name in ("release", "rebuild") if name in operations]
+        if needing and (value.rebuild is None or not value.rebuild.sources):
+            yield Finding(
+                path,
+                f"{' and '.join(needing)} without a source to rebuild from",
+                "add rebuild: {from: [...], cost: ...}, or the value is lost for good",
+            )
+
+
+@vet_rule(
+    "PARK_TIERS",
+    "A value that the manager parks names its tiers, and only such a value does.",
+    since="0.1.0",
+)
+def park_tiers(model: Model) -> Iterator[Finding]:
+    for name, value in model.schema.values.items():
+        operations = value.decision.operations if value.decision else None
+        if operations is None or (value.bucket == "attrs" and operations):
+            continue
+        if "park" in operations and (value.park is None or not value.park.tiers):
+            yield Finding(
+                ("values", name, "decision", "operations", operations.index("park")),
+                "park without a tier to park in",
+                "add park: {tiers: [host, disk]}, or one of the two",
+            )
+        elif value.park is not None and "park" not in operations:
+            yield Finding(
+                ("values", name, "park"),
+                "tiers to park in, but no operation park",
+                "list park in the decision's operations, or remove the tiers",
+            )
+
+
+@vet_rule("PARK_HOST", "A value in host memory is not parked in host memory.", since="0.1.0")
+def park_host(model: Model) -> Iterator[Finding]:
+    for name, value in model.schema.values.items():
+        if value.device == "cpu" and value.park is not None and "host" in value.park.tiers:
+            yield Finding(
+                ("values", name, "park", "tiers", value.park.tiers.index("host")),
+                "tier host for a value on cpu, which frees nothing",
+                "use tiers: [disk], or do not park it",
+            )
+
+
+@vet_rule("ON_COMMIT_MOVE", "`move` has a device to move to that the schema names.", since="0.1.0")
+def on_commit_move(model: Model) -> Iterator[Finding]:
+    for name, value in model.schema.values.items():
+        if "move" in value.on_commit and value.device in ("model", "none"):
+            yield Finding(
+                ("values", name, "on_commit", value.on_commit.index("move")),
+                f"move with device: {value.device}, which names no device",
+                "name the device, such as cpu, or do not move",
+            )
+
+
+@vet_rule(
+    "ON_COMMIT_TENSOR", "`detach` and `move` are for values that hold tensors.", since="0.1.0"
+)
+def on_commit_tensor(model: Model) -> Iterator[Finding]:
+    for value in model.spec:
+        steps = [step for step in value.on_commit if step != "compact"]
+        no_tensor = not TypeExpr.parse(value.type).mentions("torch.Tensor")
+        if steps and value.bucket == "StateObject" and no_tensor:
+            yield Finding(
+                ("values", value.name, "on_commit", value.on_commit.index(steps[0])),
+                f"{' and '.join(steps)} on {value.type}, which has no tensor to act on",
+                "remove it, or mend the type",
+            )
+
+
+@vet_rule(
+    "UPDATE_ONCE", "What an EncodeOnce holds is not written in place: it is reread.", since="0.1.0"
+)
+def update_once(model: Model) -> Iterator[Finding]:
+    for name, value in model.schema.values.items():
+        if value.object == "EncodeOnce" and value.update == "in_place":
+            yield Finding(
+                ("values", name, "update"),
+                "an EncodeOnce that the model writes into",
+                "use update: replaced, or bucket: attrs",
+            )
+
+
+def _acted_on(model: Model) -> Iterator[tuple[Path, Value, list[Operation]]]:
+    """The StateObjects with operations, and where these are listed."""
+    for name, value in model.schema.values.items():
+        operations = value.decision.operations if value.decision else None
+        if value.bucket == "StateObject" and operations:
+            yield ("values", name, "decision", "operations"), value, operations
