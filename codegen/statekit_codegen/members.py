@@ -44,7 +44,8 @@ def carried(model: Model, value: ValueSpec) -> list[Context]:
     arguments: list[tuple[str, Expr]] = [("default", literal(words.default))]
     if words.coerce is not None:
         arguments.append(("coerce", words.coerce))
-    descriptor = Call(f"SessionAttr[{_type(value)}]", arguments)
+    # The type is declared: a subclass then assigns values, not descriptors, to type checkers.
+    declared = f"SessionAttr[{_type(value)}]"
     labels = product(*(model.spec.families[name].members for name in value.families))
     found = []
     for name, member in zip(model.spec.keys_of(value), labels, strict=True):
@@ -52,7 +53,7 @@ def carried(model: Model, value: ValueSpec) -> list[Context]:
         lines = describe.describe_value(model, value, _CLASS, *closing)
         found.append(
             {
-                "assignment": line(f"{name} = ", descriptor, _CLASS),
+                "assignment": line(f"{name}: {declared} = ", Call("SessionAttr", arguments), _CLASS),
                 "docstring": docstring(lines, _CLASS),
             }
         )

@@ -41,7 +41,7 @@ class DreamZeroState(StateAdapter):
 
     # Carried by the session: a plain attribute, but for its default and its conversion.
 
-    call_count = SessionAttr[int](default=0, coerce=int)
+    call_count: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Forwards since the last session or window reset.
 
     Bucket: attrs, operations: none.
@@ -49,7 +49,7 @@ class DreamZeroState(StateAdapter):
     Decision: A counter that the model alone reads and writes.
     """
 
-    current_start_frame = SessionAttr[int](default=0, coerce=int)
+    current_start_frame: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Latent frame at which the next block starts; 0 means that the window starts anew.
 
     Bucket: attrs, operations: none.
@@ -58,7 +58,7 @@ class DreamZeroState(StateAdapter):
         buffer.
     """
 
-    clip_feas = SessionAttr[torch.Tensor | None](default=None)
+    clip_feas: SessionAttr[torch.Tensor | None] = SessionAttr(default=None)
     """CLIP features of the window's first frame, (1, 257, 1280).
 
     Bucket: attrs, operations: none.
@@ -69,7 +69,7 @@ class DreamZeroState(StateAdapter):
         could be wanted.
     """
 
-    ys = SessionAttr[torch.Tensor | None](default=None)
+    ys: SessionAttr[torch.Tensor | None] = SessionAttr(default=None)
     """Image conditioning of the window, 4 mask and 16 latent channels, (1, 20, T, H/8,
     W/8).
 
@@ -80,7 +80,7 @@ class DreamZeroState(StateAdapter):
         same frame.
     """
 
-    language = SessionAttr[torch.Tensor | None](default=None)
+    language: SessionAttr[torch.Tensor | None] = SessionAttr(default=None)
     """Text tokens of the rollout; other tokens start the session anew.
 
     Bucket: attrs, operations: none.
@@ -89,7 +89,7 @@ class DreamZeroState(StateAdapter):
     Decision: Assigned whole and compared with each request's tokens; a few KiB.
     """
 
-    prompt_embeds = SessionAttr[torch.Tensor | None](default=None)
+    prompt_embeds: SessionAttr[torch.Tensor | None] = SessionAttr(default=None)
     """Text encoder output of language, (1, TOKENS, 4096).
 
     Bucket: attrs, operations: none.
@@ -100,7 +100,7 @@ class DreamZeroState(StateAdapter):
         releases it.
     """
 
-    vae_stream_initialized = SessionAttr[bool](default=False, coerce=bool)
+    vae_stream_initialized: SessionAttr[bool] = SessionAttr(default=False, coerce=bool)
     """Whether the encoder stream has been seeded with a first frame.
 
     Bucket: attrs, operations: none.
@@ -108,7 +108,9 @@ class DreamZeroState(StateAdapter):
     Decision: A flag that the model alone reads and writes.
     """
 
-    vae_enc_feat_map = SessionAttr[list[torch.Tensor | None] | None](default=None)
+    vae_enc_feat_map: SessionAttr[list[torch.Tensor | None] | None] = SessionAttr(
+        default=None,
+    )
     """The Wan encoder's causal-convolution cache, 24 tensors and 2 None.
 
     Bucket: attrs, operations: none.
@@ -122,7 +124,9 @@ class DreamZeroState(StateAdapter):
         exists.
     """
 
-    vae_pending_body_frames = SessionAttr[torch.Tensor | None](default=None)
+    vae_pending_body_frames: SessionAttr[torch.Tensor | None] = SessionAttr(
+        default=None,
+    )
     """Raw frames waiting until the encoder's next chunk of 4 is complete; at most 3
     between calls.
 

@@ -57,7 +57,7 @@ class EveryKindState(StateAdapter):
 
     # Carried by the session: a plain attribute, but for its default and its conversion.
 
-    counter = SessionAttr[int](default=0, coerce=int)
+    counter: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Steps so far.
 
     Bucket: attrs, operations: none.
@@ -65,7 +65,7 @@ class EveryKindState(StateAdapter):
     Decision: A counter.
     """
 
-    cache = SessionAttr[list[torch.Tensor | None] | None](default=None)
+    cache: SessionAttr[list[torch.Tensor | None] | None] = SessionAttr(default=None)
     """A cache that the model writes into.
 
     Bucket: attrs, operations: park.

@@ -31,7 +31,7 @@ class FamiliesState(StateAdapter):
 
     # Carried by the session: a plain attribute, but for its default and its conversion.
 
-    offset_l = SessionAttr[int](default=0, coerce=int)
+    offset_l: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Where the next frame of a camera goes.
 
     Bucket: attrs, operations: none.
@@ -41,7 +41,7 @@ class FamiliesState(StateAdapter):
     One of a family: camera left, branch positive.
     """
 
-    offset_l_neg = SessionAttr[int](default=0, coerce=int)
+    offset_l_neg: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Where the next frame of a camera goes.
 
     Bucket: attrs, operations: none.
@@ -51,7 +51,7 @@ class FamiliesState(StateAdapter):
     One of a family: camera left, branch negative.
     """
 
-    offset_r = SessionAttr[int](default=0, coerce=int)
+    offset_r: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Where the next frame of a camera goes.
 
     Bucket: attrs, operations: none.
@@ -61,7 +61,7 @@ class FamiliesState(StateAdapter):
     One of a family: camera right, branch positive.
     """
 
-    offset_r_neg = SessionAttr[int](default=0, coerce=int)
+    offset_r_neg: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Where the next frame of a camera goes.
 
     Bucket: attrs, operations: none.
@@ -71,7 +71,7 @@ class FamiliesState(StateAdapter):
     One of a family: camera right, branch negative.
     """
 
-    offset_f = SessionAttr[int](default=0, coerce=int)
+    offset_f: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Where the next frame of a camera goes.
 
     Bucket: attrs, operations: none.
@@ -81,7 +81,7 @@ class FamiliesState(StateAdapter):
     One of a family: camera front, branch positive.
     """
 
-    offset_f_neg = SessionAttr[int](default=0, coerce=int)
+    offset_f_neg: SessionAttr[int] = SessionAttr(default=0, coerce=int)
     """Where the next frame of a camera goes.
 
     Bucket: attrs, operations: none.

@@ -25,7 +25,7 @@ class MinimalState(StateAdapter):
 
     # Carried by the session: a plain attribute, but for its default and its conversion.
 
-    step = SessionAttr[int](default=0)
+    step: SessionAttr[int] = SessionAttr(default=0)
     """No description is recorded.
 
     Bucket: attrs, operations: none.

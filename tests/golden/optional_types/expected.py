@@ -32,7 +32,7 @@ class OptionalTypesState(StateAdapter):
 
     # Carried by the session: a plain attribute, but for its default and its conversion.
 
-    flag = SessionAttr[bool](default=True, coerce=bool)
+    flag: SessionAttr[bool] = SessionAttr(default=True, coerce=bool)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -40,7 +40,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    ratio = SessionAttr[float](default=0.25, coerce=float)
+    ratio: SessionAttr[float] = SessionAttr(default=0.25, coerce=float)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -48,7 +48,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    whole_ratio = SessionAttr[float | None](default=None)
+    whole_ratio: SessionAttr[float | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -56,7 +56,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    label = SessionAttr[str](default="none yet", coerce=str)
+    label: SessionAttr[str] = SessionAttr(default="none yet", coerce=str)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -64,7 +64,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    maybe_count = SessionAttr[int | None](default=None)
+    maybe_count: SessionAttr[int | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -72,7 +72,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    either = SessionAttr[int | str](default=7)
+    either: SessionAttr[int | str] = SessionAttr(default=7)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -80,7 +80,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    blob = SessionAttr[bytes | None](default=None)
+    blob: SessionAttr[bytes | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -89,7 +89,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    tensor = SessionAttr[torch.Tensor | None](default=None)
+    tensor: SessionAttr[torch.Tensor | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -98,7 +98,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    array = SessionAttr[npt.NDArray[Any] | None](default=None)
+    array: SessionAttr[npt.NDArray[Any] | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -107,7 +107,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    typed_array = SessionAttr[npt.NDArray[np.bool_] | None](default=None)
+    typed_array: SessionAttr[npt.NDArray[np.bool_] | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -116,7 +116,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    generator = SessionAttr[torch.Generator | None](default=None)
+    generator: SessionAttr[torch.Generator | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -124,7 +124,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    names = SessionAttr[list[str]](default=[])
+    names: SessionAttr[list[str]] = SessionAttr(default=[])
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -132,7 +132,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    table = SessionAttr[dict[str, list[int]]](default={})
+    table: SessionAttr[dict[str, list[int]]] = SessionAttr(default={})
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -140,7 +140,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    unique = SessionAttr[set[int] | None](default=None)
+    unique: SessionAttr[set[int] | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -148,7 +148,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    queue = SessionAttr[deque[torch.Tensor] | None](default=None)
+    queue: SessionAttr[deque[torch.Tensor] | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -157,7 +157,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    pair = SessionAttr[tuple[int, str] | None](default=None)
+    pair: SessionAttr[tuple[int, str] | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -165,7 +165,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    many = SessionAttr[tuple[int, ...] | None](default=None)
+    many: SessionAttr[tuple[int, ...] | None] = SessionAttr(default=None)
     """No description is recorded.
 
     Bucket: attrs, operations: none.
@@ -173,7 +173,7 @@ class OptionalTypesState(StateAdapter):
     No decision is recorded.
     """
 
-    deep = SessionAttr[dict[str, tuple[torch.Tensor, list[torch.Tensor | None]] | None] | list[tuple[torch.Tensor, torch.Tensor]] | None](
+    deep: SessionAttr[dict[str, tuple[torch.Tensor, list[torch.Tensor | None]] | None] | list[tuple[torch.Tensor, torch.Tensor]] | None] = SessionAttr(
         default=None,
     )  # fmt: skip
     """No description is recorded.

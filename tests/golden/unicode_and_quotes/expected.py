@@ -33,7 +33,10 @@ class UnicodeAndQuotesState(StateAdapter):
 
     # Carried by the session: a plain attribute, but for its default and its conversion.
 
-    quoted = SessionAttr[str](default="it's \"quoted\" \\ with 'one' more", coerce=str)
+    quoted: SessionAttr[str] = SessionAttr(
+        default="it's \"quoted\" \\ with 'one' more",
+        coerce=str,
+    )
     """\"
 
     Bucket: attrs, operations: none.
@@ -41,7 +44,7 @@ class UnicodeAndQuotesState(StateAdapter):
     Decision: ends with \"\"\"
     """
 
-    accented = SessionAttr[str](
+    accented: SessionAttr[str] = SessionAttr(
         default="日本語のテキスト、とても長いので一行には収まりませんが、改行もされません。もう少し続きます",
     )
     """Ein längerer Satz mit Umlauten: Überprüfung der größten Länge, ÄÖÜäöüß, damit
@@ -52,7 +55,7 @@ class UnicodeAndQuotesState(StateAdapter):
     Decision: 世界モデル 🌍
     """
 
-    backslash = SessionAttr[str](default="\\")
+    backslash: SessionAttr[str] = SessionAttr(default="\\")
     """ends with a backslash \\
 
     Bucket: attrs, operations: none.
