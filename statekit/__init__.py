@@ -49,7 +49,7 @@ _PLACES = {
     "resolve_session_state_config": "settings",
 }
 
-__all__ = sorted([*_PLACES, "__version__"])  # noqa: PLE0605
+__all__ = sorted([*_PLACES, "__version__"])
 
 
 def __getattr__(name: str) -> object:

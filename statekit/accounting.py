@@ -87,6 +87,13 @@ class SeenStorages:
             self._owners.append(owner)
         return new
 
+    def meets(self, device: str, start: int, nbytes: int) -> bool:
+        """Whether any of `nbytes` at address `start` has been covered; records nothing."""
+        edges = self._edges.get(device, [])
+        first = bisect_right(edges, start)
+        starts_inside = first % 2 == 1
+        return starts_inside or (first < len(edges) and edges[first] < start + nbytes)
+
     def visit(self, obj: object) -> bool:
         """Record an object by identity; return whether it was met for the first time.
 

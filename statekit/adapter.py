@@ -9,7 +9,7 @@ last one wrote, and one that is kept keeps its session alive.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from statekit.attr import SessionAttr
 from statekit.errors import ParameterError
@@ -40,7 +40,7 @@ class StateAdapter:
         ParameterConflictError: the session was built with another value of a parameter.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_carried", "_session", "_session_id")
+    __slots__ = ("__dict__", "__weakref__", "_carried", "_parameters", "_session", "_session_id")
 
     SPEC: ClassVar[ModelSpec]
     _carried_class: ClassVar[type[_Carried]] = _Carried
@@ -49,10 +49,11 @@ class StateAdapter:
         super().__init_subclass__(**kwargs)
         defaults = {
             name: attr.default
-            for name, attr in vars(cls).items()
+            for base in reversed(cls.__mro__)
+            for name, attr in vars(base).items()
             if isinstance(attr, SessionAttr) and attr.coerce is not None
         }
-        cls._carried_class = type("_Carried", (cls._carried_class,), defaults)
+        cls._carried_class = type("_Carried", (_Carried,), defaults)
 
     def __init__(
         self, session_id: str | None, manager: SessionStateManager, **parameters: int
@@ -60,12 +61,18 @@ class StateAdapter:
         for name, value in parameters.items():
             _check_parameter(self.SPEC, name, value)
         session = manager.get_or_create_session(session_id)
-        if parameters:
-            session.claim_parameters(self.SPEC.model, parameters)
+        session.claim_parameters(self.SPEC.model, parameters)
+        self._parameters = parameters
         self._session_id = session_id
         self._session = session
         self._carried = self._carried_class()
         self._carried.__dict__ = self.__dict__ = session.attrs
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is a view of a session of this process and cannot be copied "
+            "or pickled; make another one over the same manager"
+        )
 
     @property
     def session_id(self) -> str | None:
@@ -78,8 +85,18 @@ class StateAdapter:
         return self._session
 
     def _object(self, key: str, factory: Callable[[], Object], kind: type[Object]) -> Object:
-        """The session's object under `key`, made by `factory` where there is none."""
-        return self._session.get_or_create(key, factory, kind)
+        """The session's object under `key`, made by `factory` where there is none.
+
+        Raises:
+            ParameterConflictError: since the session was reset, another adapter has claimed other
+                sizes than this one would build with.
+        """
+
+        def build() -> Object:
+            self._session.claim_parameters(self.SPEC.model, self._parameters)
+            return factory()
+
+        return self._session.get_or_create(key, build, kind)
 
     def _clear(self, *names: str) -> None:
         """Clear the values with these names: carried ones fall back to their defaults."""

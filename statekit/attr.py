@@ -10,7 +10,7 @@ It is therefore a `property` whose getter looks into the same mapping.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
@@ -23,11 +23,15 @@ class SessionAttr(Generic[T]):
     """A value that a session carries: reads fall back to the default, writes go to the session.
 
     Args:
-        default: what a reader gets before anything was assigned. A list or a dict must be empty;
-            each session then gets one of its own, kept from the first read on.
+        default: what a reader gets before anything was assigned, and after a delete. Immutable,
+            or an empty list, dict or set: each session then gets one of its own, kept from the
+            first read on.
         coerce: called with every value that is assigned; its result is stored.
 
     On the class the descriptor returns itself.
+
+    Raises:
+        ValueError: `default` is a container with something in it, or of another mutable kind.
     """
 
     name: str
@@ -35,8 +39,8 @@ class SessionAttr(Generic[T]):
     coerce: Callable[[Any], T] | None
 
     def __new__(cls, *, default: T, coerce: Callable[[Any], T] | None = None) -> SessionAttr[T]:
-        if isinstance(default, (list, dict, set)) and default:
-            raise ValueError(f"the default of a SessionAttr must be empty or immutable: {default!r}")
+        if default if isinstance(default, (list, dict, set)) else not isinstance(default, Hashable):
+            raise ValueError(f"a SessionAttr's default must be empty or immutable: {default!r}")
         if coerce is not None and cls is SessionAttr:
             return cast("SessionAttr[T]", property.__new__(_CoercedAttr))
         return object.__new__(cls)
@@ -92,7 +96,10 @@ class _CoercedAttr(property, SessionAttr[T]):
             instance.__dict__[name] = coerce(value)
 
         def clear(instance: Any) -> None:
-            instance.__dict__.pop(name, None)
+            try:
+                del instance.__dict__[name]
+            except KeyError:
+                raise AttributeError(name) from None
 
         if hasattr(owner, "_carried") and not isinstance(default, (list, dict, set)):
             # No Python frame on a read: the adapter's `_carried` shares its mapping, and its

@@ -2,7 +2,7 @@
 
     StatekitError
     ├── SchemaError (ValueError)              a schema file is wrong; carries all its problems
-    ├── ExpressionError (ValueError)          a size expression is not in the grammar, or has no value
+    ├── ExpressionError (ValueError)          a size expression is no such, or has no value
     ├── GenerateError                         a run of the generator could not be carried out
     ├── SettingsError (ValueError)            a deploy config says something that is no setting
     ├── ParameterError (ValueError)           an adapter's parameter is out of its bounds
@@ -10,7 +10,13 @@
     ├── PayloadError (ValueError)             a payload does not fit the object it is written into
     ├── NotAllocatedError (RuntimeError)      a StateObject is used before `allocate`
     ├── AlreadyEncodedError (RuntimeError)    an encode-once value is written a second time
-    └── PartialFamilyError (RuntimeError)     some members of a family are resident, others are not
+    ├── PartialFamilyError (RuntimeError)     some members of a family are resident, others are not
+    ├── MissingOutputError (RuntimeError)     a model did not produce what was to be kept
+    ├── UnparkableError                       a value has a part of which no picture can be taken
+    ├── ParkError                             a value could not be parked, or not brought back
+    ├── BudgetError (ValueError)              a budget is no amount, or cannot be computed here
+    └── HandOverError (RuntimeError)          a shared object is handed over already
+        └── HandOverTimeoutError              other threads had it for too long
 
 Each error keeps what it knows as fields and passes exactly its constructor's arguments to
 `Exception`, so that it survives pickling between processes; `str()` builds the sentence.
@@ -26,17 +32,23 @@ import attrs
 
 __all__ = [
     "AlreadyEncodedError",
+    "BudgetError",
     "ExpressionError",
     "GenerateError",
+    "HandOverError",
+    "HandOverTimeoutError",
+    "MissingOutputError",
     "NotAllocatedError",
     "ParameterConflictError",
     "ParameterError",
+    "ParkError",
     "PartialFamilyError",
     "PayloadError",
     "Problem",
     "SchemaError",
     "SettingsError",
     "StatekitError",
+    "UnparkableError",
 ]
 
 
@@ -130,7 +142,7 @@ class ParameterConflictError(StatekitError, ValueError):
     def __str__(self) -> str:
         return (
             f"session {self.session_id!r} was built with {self.parameter}={self.first!r}, "
-            f"now {self.now!r} is asked for; pass the same value, or reset or drop the session first"
+            f"now {self.now!r} is asked for; pass the same value, or reset the session first"
         )
 
 
@@ -180,3 +192,72 @@ class PartialFamilyError(StatekitError, RuntimeError):
             f"{self.family} is partially initialized: {len(self.missing)} missing ({shown}); "
             "clear the family and encode it anew"
         )
+
+
+class MissingOutputError(StatekitError, RuntimeError):
+    """A model's forward left nothing where its state was to be captured; nothing was stored."""
+
+    def __init__(self, producer: str, output: str) -> None:
+        super().__init__(producer, output)
+        self.producer, self.output = producer, output
+
+    def __str__(self) -> str:
+        return (
+            f"{self.producer} did not produce {self.output}; "
+            "run its forward for this branch before the capture"
+        )
+
+
+class UnparkableError(StatekitError):
+    """A value has a part that could not be brought back bit for bit; nothing was done.
+
+    `path` leads to the part within the value, which is `$`.
+    """
+
+    def __init__(self, path: str, found: str, todo: str) -> None:
+        super().__init__(path, found, todo)
+        self.path, self.found, self.todo = path, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.found} cannot be parked; {self.todo}"
+
+
+class ParkError(StatekitError):
+    """A value could not be parked in a tier, or not brought back from it.
+
+    One good copy is left: the original where `operation` is "park", else the parked one, unless
+    that is what was found to be damaged.
+    """
+
+    def __init__(self, tier: str, operation: str, found: str, todo: str) -> None:
+        super().__init__(tier, operation, found, todo)
+        self.tier, self.operation, self.found, self.todo = tier, operation, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.operation} ({self.tier} tier): {self.found}; {self.todo}"
+
+
+class BudgetError(StatekitError, ValueError):
+    """A budget cannot be used as it is written, or this machine cannot compute it."""
+
+    def __init__(self, device: str, found: str, todo: str) -> None:
+        super().__init__(device, found, todo)
+        self.device, self.found, self.todo = device, found, todo
+
+    def __str__(self) -> str:
+        return f"budget of {self.device}: {self.found}; {self.todo}"
+
+
+class HandOverError(StatekitError, RuntimeError):
+    """A shared object could not be handed over to a session; its fields are untouched."""
+
+    def __init__(self, owner: str, found: str, todo: str) -> None:
+        super().__init__(owner, found, todo)
+        self.owner, self.found, self.todo = owner, found, todo
+
+    def __str__(self) -> str:
+        return f"hand-over of {self.owner}: {self.found}; {self.todo}"
+
+
+class HandOverTimeoutError(HandOverError):
+    """Other threads had a shared object for longer than the caller would wait."""

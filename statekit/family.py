@@ -67,12 +67,13 @@ class ObjectFamily(Generic[Payload]):
         built = []
         for payload in payloads:
             member = self._factory()
-            member.commit(payload)
+            member.append(payload)
             built.append(member)
-        for index in self._indices():
-            self._session.remove(f"{self._prefix}{index}")
         for index, member in enumerate(built):
             self._session.put(f"{self._prefix}{index}", member)
+        for index in self._indices():
+            if index >= len(built):
+                self._session.remove(f"{self._prefix}{index}")
 
     def _payload(self, index: int) -> Payload | None:
         found: Any = self._session.get(f"{self._prefix}{index}")

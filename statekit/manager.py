@@ -20,15 +20,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from statekit.accounting import SeenStorages, merge_bytes
 from statekit.session import SessionState
+from statekit.settings import DEFAULT_MAX_SESSIONS
 
 __all__ = ["DEFAULT_MAX_SESSIONS", "SessionStateManager"]
-
-DEFAULT_MAX_SESSIONS = 64
-"""The number of sessions that DreamZero's hand-rolled state keeps."""
 
 
 class SessionStateManager:
@@ -58,7 +56,7 @@ class SessionStateManager:
         self._lock = lock_factory()
         self._table: OrderedDict[str, SessionState] = OrderedDict()
         self._evicted: WeakValueDictionary[str, SessionState] = WeakValueDictionary()
-        self._dropped: WeakSet[SessionState] = WeakSet()
+        self._dropped: WeakValueDictionary[int, SessionState] = WeakValueDictionary()
         self._hits = self._misses = self._evictions = 0
 
     def get_or_create_session(self, session_id: str | None = None) -> SessionState:
@@ -97,7 +95,7 @@ class SessionStateManager:
         with self._lock:
             session = self._table.pop(key, None) or self._evicted.pop(key, None)
             if session is not None:
-                self._dropped.add(session)
+                self._dropped[id(session)] = session
         if session is None:
             return False
         session.reset()
@@ -117,7 +115,7 @@ class SessionStateManager:
 
     def nbytes_by_device(self) -> dict[str, int]:
         """Committed bytes of all live sessions by device, each storage once."""
-        return self._count(SeenStorages(), self._live())
+        return self._count(SeenStorages(), self._snapshot()[0])
 
     def stats(self) -> dict[str, int]:
         """Counters and bytes, as plain numbers for a metrics endpoint.
@@ -125,15 +123,8 @@ class SessionStateManager:
         Keys: `sessions`, `max_sessions`, `total_nbytes`, `hits`, `misses`, `evictions`,
         `nbytes:<device>`; and for staged data `staged_nbytes`, `staged_nbytes:<device>`.
         """
-        with self._lock:
-            stats = {
-                "sessions": len(self._table),
-                "max_sessions": self.max_sessions,
-                "hits": self._hits,
-                "misses": self._misses,
-                "evictions": self._evictions,
-            }
-        seen, live = SeenStorages(), self._live()
+        live, stats = self._snapshot()
+        seen = SeenStorages()
         committed = self._count(seen, live)
         staged: dict[str, int] = {}
         for session in live:
@@ -144,12 +135,24 @@ class SessionStateManager:
         stats.update({f"staged_nbytes:{device}": n for device, n in sorted(staged.items())})
         return stats
 
-    def _live(self) -> list[SessionState]:
-        """All sessions that anybody holds, each once."""
+    def _snapshot(self) -> tuple[list[SessionState], dict[str, int]]:
+        """All sessions that anybody holds, each once, and the counters of the same moment."""
         with self._lock:
-            table = list(self._table.values())
-            outside = [*self._evicted.values(), *self._dropped]
-        return [*table, *outside]
+            live = list(self._table.values())
+            # Copies of references, not iteration: a holder may let go in another thread meanwhile.
+            outside: list[ref[SessionState]] = [
+                *self._evicted.valuerefs(),
+                *self._dropped.valuerefs(),
+            ]
+            counters = {
+                "sessions": len(live),
+                "max_sessions": self.max_sessions,
+                "hits": self._hits,
+                "misses": self._misses,
+                "evictions": self._evictions,
+            }
+        live += [session for session in (known() for known in outside) if session is not None]
+        return live, counters
 
     @staticmethod
     def _count(seen: SeenStorages, sessions: Iterable[SessionState]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """What happens to a payload on its way into an object: detach, move, compact.
 
-Owns the three steps for tensors, arrays, and tuples or lists of them. The work is done when a
-payload is staged, so that a commit can no longer fail and a reader sees staged and committed
-data on one device.
+Owns the three steps for tensors, arrays, and (named) tuples or lists of them; other payloads pass
+as they are. The work is done when a payload is staged, so that a commit has nothing left to do
+and a reader sees staged and committed data on one device.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import torch
 
 __all__ = ["KEEP_AS_IS", "OnCommit"]
@@ -42,23 +43,36 @@ class OnCommit:
 
     def _apply(self, payload: Any) -> Any:
         if isinstance(payload, torch.Tensor):
-            if self.detach:
+            if self.detach and payload.requires_grad:
                 payload = payload.detach()
             if self.device is not None:
                 payload = payload.to(self.device)
-            if self.compact and payload.untyped_storage().nbytes() > _own_nbytes(payload):
+            if self.compact and _pins_more(payload):
                 payload = payload.clone()
         elif isinstance(payload, np.ndarray):
-            if self.compact and payload.base is not None:
+            if self.compact and _array_pins_more(payload):
                 payload = payload.copy()
-        elif type(payload) in (tuple, list):
-            payload = type(payload)(self._apply(part) for part in payload)
+        elif isinstance(payload, (tuple, list)):
+            parts = [self._apply(part) for part in payload]
+            if any(new is not old for new, old in zip(parts, payload, strict=True)):
+                named = hasattr(payload, "_fields")
+                payload = type(payload)(*parts) if named else type(payload)(parts)
         return payload
 
 
 KEEP_AS_IS = OnCommit()
 
 
-def _own_nbytes(tensor: torch.Tensor) -> int:
-    """Bytes that a compact copy of `tensor` would hold."""
-    return tensor.numel() * tensor.element_size()
+def _pins_more(tensor: torch.Tensor) -> bool:
+    """Whether the storage of `tensor` holds more than a copy of it would."""
+    if tensor.layout is not torch.strided:
+        return False  # has no one storage
+    return tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size()
+
+
+def _array_pins_more(array: npt.NDArray[Any]) -> bool:
+    """Whether `array` is a view of more than a copy of it would hold, as far as numpy can say."""
+    base = array.base
+    if isinstance(base, np.ndarray) and base.base is None:
+        return base.nbytes > array.nbytes
+    return base is not None

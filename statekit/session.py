@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any, TypeVar
 
 from statekit.accounting import SeenStorages, device_bytes, merge_bytes
@@ -31,19 +32,25 @@ class SessionState:
 
     Attributes:
         session_id: the id under which a manager knows it.
-        attrs: the carried values by name.
     """
 
-    __slots__ = ("__weakref__", "_objects", "_parameters", "attrs", "session_id")
+    __slots__ = ("__weakref__", "_attrs", "_lock", "_objects", "_parameters", "session_id")
 
     def __init__(self, session_id: str = "default") -> None:
         self.session_id = session_id
-        self.attrs: dict[str, Any] = {}
+        self._attrs: dict[str, Any] = {}
+        self._lock = Lock()  # held for a few dict operations, never while anything is built
         self._objects: dict[str, StateObject[Any, Any]] = {}
         self._parameters: dict[tuple[str, str], int] = {}
 
     def __repr__(self) -> str:
-        return f"<SessionState {self.session_id!r}: {len(self.attrs)} attrs, {len(self._objects)} objects>"
+        counts = f"{len(self.attrs)} attrs, {len(self._objects)} objects"
+        return f"<SessionState {self.session_id!r}: {counts}>"
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The carried values by name."""
+        return self._attrs
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,11 +83,11 @@ class SessionState:
         if isinstance(found, cls) and found.resident:
             return found
         built = factory()
-        if found is None:
-            kept = self._objects.setdefault(name, built)
-            if isinstance(kept, cls) and kept.resident:
-                return kept
-        self._objects[name] = built
+        with self._lock:
+            found = self._objects.get(name)
+            if isinstance(found, cls) and found.resident:
+                return found
+            self._objects[name] = built
         return built
 
     def remove(self, name: str) -> bool:
@@ -91,7 +98,7 @@ class SessionState:
         """Reset every object and clear the carried values and parameters."""
         for obj in tuple(self._objects.values()):
             obj.reset()
-        self.attrs.clear()
+        self._attrs.clear()
         self._parameters.clear()
 
     def reset_objects(self, pattern: re.Pattern[str]) -> None:
@@ -106,10 +113,13 @@ class SessionState:
         Raises:
             ParameterConflictError: another value was recorded before; nothing is changed.
         """
-        for name, value in parameters.items():
-            first = self._parameters.setdefault((model, name), value)
-            if first != value:
-                raise ParameterConflictError(self.session_id, name, first, value)
+        with self._lock:
+            for name, value in parameters.items():
+                first = self._parameters.get((model, name), value)
+                if first != value:
+                    raise ParameterConflictError(self.session_id, name, first, value)
+            for name, value in parameters.items():
+                self._parameters[model, name] = value
 
     def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Committed bytes of both buckets by device, each storage once."""

@@ -2,7 +2,8 @@
 
 A variable that is set beats the config in both directions, so that the same deploy config can be
 run twice with only the variable flipped. One that is set and cannot be read is ignored with a
-warning. Off by default, and off means untouched.
+warning. Off by default, and off means untouched: whoever asks here and is told "off" has imported
+neither the manager nor torch.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from typing import Any
 import attrs
 
 from statekit.errors import SettingsError
-from statekit.manager import DEFAULT_MAX_SESSIONS
 
 __all__ = [
+    "DEFAULT_MAX_SESSIONS",
     "ENABLE_VARIABLE",
     "MAX_SESSIONS_VARIABLE",
     "SessionStateSettings",
     "resolve_session_state_config",
 ]
+
+DEFAULT_MAX_SESSIONS = 64
+"""The number of sessions that DreamZero's hand-rolled state keeps."""
 
 ENABLE_VARIABLE = "OMNI_DIFFUSION_SESSION_STATE_MANAGER"
 MAX_SESSIONS_VARIABLE = "OMNI_DIFFUSION_SESSION_STATE_MANAGER_MAX_SESSIONS"
@@ -42,7 +46,20 @@ def resolve_session_state_config(
     Args:
         enable: the config's value; None means the default, off.
         max_sessions: the config's value; None means 64.
+
+    Raises:
+        SettingsError: a config value is of another type, or `max_sessions` is below 1; also where
+            the environment would beat it.
     """
+    return _resolve(enable, max_sessions)
+
+
+def _resolve(enable: bool | None, max_sessions: int | None) -> tuple[bool, int]:
+    """Called by public functions alone, so that warnings name the line that called them."""
+    if enable is not None:
+        _require_boolean(_FIELD, enable)
+    if max_sessions is not None and (type(max_sessions) is not int or max_sessions < 1):
+        raise SettingsError("max_sessions", f"got {max_sessions!r}", "set a whole number above 0")
     on = _from_environment(ENABLE_VARIABLE, _word, "1/0, true/false, yes/no or on/off")
     count = _from_environment(MAX_SESSIONS_VARIABLE, _positive, "a whole number above 0")
     if on is None:
@@ -60,8 +77,7 @@ class SessionStateSettings:
 
     @enable_session_state_manager.validator
     def _check(self, attribute: object, value: object) -> None:
-        if not isinstance(value, bool):
-            raise SettingsError(_FIELD, f"{value!r} is no boolean", "set true or false")
+        _require_boolean(_FIELD, value)
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any]) -> SessionStateSettings:
@@ -70,11 +86,7 @@ class SessionStateSettings:
         Raises:
             SettingsError: `config` is no mapping, or the field is no boolean.
         """
-        if not isinstance(config, Mapping):
-            found = f"a {type(config).__name__}"
-            raise SettingsError("deploy config", found, "pass the mapping at its top level")
-        value = config.get(_FIELD)
-        return cls() if value is None else cls(value)
+        return cls._read(config, place="")
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> SessionStateSettings:
@@ -87,20 +99,40 @@ class SessionStateSettings:
             import yaml
         except ImportError:
             raise SettingsError(
-                str(path), "PyYAML is not installed", "install it, or load the file and use from_mapping"
+                str(path),
+                "PyYAML is not installed",
+                "install it, or load the file and use from_mapping",
             ) from None
         try:
             config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
-            raise SettingsError(str(path), error.strerror or "unreadable", "check the path") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                str(path), error.strerror or "unreadable", "check the path"
+            ) from None
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             found = str(error).replace("\n", " ")
             raise SettingsError(str(path), f"not YAML: {found}", "mend the file") from None
-        return cls.from_mapping({} if config is None else config)
+        return cls._read({} if config is None else config, place=f"{path}: ")
+
+    @classmethod
+    def _read(cls, config: object, place: str) -> SessionStateSettings:
+        if not isinstance(config, Mapping):
+            found = f"got a {type(config).__name__}, not a mapping"
+            raise SettingsError(f"{place}deploy config", found, f"put {_FIELD} at its top level")
+        value = config.get(_FIELD)
+        if value is None:
+            return cls()
+        _require_boolean(place + _FIELD, value)
+        return cls(value)
 
     def resolve(self, max_sessions: int | None = None) -> tuple[bool, int]:
         """`resolve_session_state_config` of these settings."""
-        return resolve_session_state_config(self.enable_session_state_manager, max_sessions)
+        return _resolve(self.enable_session_state_manager, max_sessions)
+
+
+def _require_boolean(setting: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise SettingsError(setting, f"{value!r} is no boolean", "set true or false")
 
 
 def _from_environment(variable: str, parse: Any, wanted: str) -> Any:
@@ -119,4 +151,6 @@ def _word(text: str) -> bool | None:
 
 
 def _positive(text: str) -> int | None:
-    return int(text) if text.isdecimal() and text.isascii() and int(text) > 0 else None
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        return None
+    return int(text) or None

@@ -94,18 +94,29 @@ class StateObject(ABC, Generic[Payload, View]):
 
         Raises: as `stage`; then what was staged before stays staged, nothing is committed.
         """
-        if payload is not None:
-            self.stage(payload)
-        self._promote()
+        if payload is None:
+            self._promote()
+        else:
+            self.append(payload)
 
     def append(self, payload: Payload) -> None:
-        """Stage and commit in one."""
-        self.commit(payload)
+        """Stage and commit in one.
+
+        Raises: as `stage`; then nothing was changed.
+        """
+        self.stage(payload)
+        self._promote()
 
     @property
     def nbytes(self) -> int:
         """Committed bytes over all devices; for a budget use `nbytes_by_device`."""
         return sum(self.nbytes_by_device().values())
+
+    def _releasable_nbytes(self) -> int:
+        """Committed bytes that staged data does not hold as well."""
+        seen = SeenStorages()
+        self.staged_nbytes_by_device(seen)
+        return sum(self.nbytes_by_device(seen).values())
 
     @property
     def recomputable(self) -> bool:

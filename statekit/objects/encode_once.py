@@ -72,7 +72,7 @@ class EncodeOnce(StateObject[Payload, "Payload | None"]):
 
     def evict(self, policy: object = None) -> int:
         """Drop the committed payload and return its bytes."""
-        freed = self.nbytes
+        freed = self._releasable_nbytes()
         self._committed, self._allocated = None, False
         return freed
 

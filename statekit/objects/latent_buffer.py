@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,14 +50,14 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
 
         Raises:
             ValueError: `maxlen` is below 1, or `axis` is given without it.
-            TypeError: `maxlen` is no whole number.
+            TypeError: one of them is no whole number.
         """
-        if maxlen is not None:
-            if not isinstance(maxlen, int) or isinstance(maxlen, bool):
-                raise TypeError(f"maxlen must be a whole number or None, got {maxlen!r}")
-            if maxlen < 1:
-                raise ValueError(f"maxlen must be at least 1, got {maxlen}")
-        elif axis is not None:
+        for name, size in (("maxlen", maxlen), ("axis", axis)):
+            if size is not None and (not isinstance(size, int) or isinstance(size, bool)):
+                raise TypeError(f"{name} must be a whole number or None, got {size!r}")
+        if maxlen is not None and maxlen < 1:
+            raise ValueError(f"maxlen must be at least 1, got {maxlen}")
+        if maxlen is None and axis is not None:
             raise ValueError("axis counts maxlen in frames, so it needs maxlen")
         self.reset()
         self._allocated, self._maxlen, self._axis = True, maxlen, axis
@@ -79,24 +79,13 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
 
         Raises:
             NotAllocatedError: the buffer is not allocated.
-            PayloadError: the bound is in frames and `payload` has no such axis.
+            PayloadError: `payload` is None; or the bound is in frames, and `payload` has no such
+                axis or cannot be joined with what the buffer holds.
         """
         self._require("stage")
-        self._check(payload)
-        self._staged = (*self._staged, self._on_commit.apply(payload))
-
-    def commit(self, payload: Item | None = None) -> None:
-        """Promote what is staged, after staging `payload` where one is given; all or nothing.
-
-        Raises: as `stage`, or what copying the kept part of a cut item raises (out of memory);
-            then nothing was committed, and what was staged before is still staged.
-        """
-        staged = self._staged
-        try:
-            super().commit(payload)
-        except BaseException:
-            self._staged = staged
-            raise
+        item = self._on_commit.apply(payload)
+        _check(item, self._axis, (self._staged or self._items)[-1:])
+        self._staged = (*self._staged, item)
 
     def _promote(self) -> None:
         self._require("commit")
@@ -110,16 +99,24 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         """Drop the staged items."""
         self._staged = ()
 
+    def append(self, payload: Item) -> None:
+        """Stage and commit one item.
+
+        Raises: as `stage`, or what copying the kept part of a cut item raises (out of memory);
+            then nothing was changed.
+        """
+        self.extend((payload,))
+
     def extend(self, payloads: Iterable[Item]) -> None:
         """Append several items, all or none.
 
-        Raises: as `stage`; then nothing was appended.
+        Raises: as `append`; then nothing was changed.
         """
         staged = self._staged
         try:
             for payload in payloads:
                 self.stage(payload)
-            self.commit()
+            self._promote()
         except BaseException:
             self._staged = staged
             raise
@@ -130,10 +127,11 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         Raises: as `stage`; then nothing was changed.
         """
         self._require("replace")
-        items = []
+        items: list[Item] = []
         for payload in payloads:
-            self._check(payload)
-            items.append(self._on_commit.apply(payload))
+            item = self._on_commit.apply(payload)
+            _check(item, self._axis, items[-1:])
+            items.append(item)
         self._items, self._staged = self._bounded(items), ()
 
     def view(self, *, include_staged: bool = True) -> list[Item]:
@@ -174,7 +172,7 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
 
     def evict(self, policy: object = None) -> int:
         """Drop the committed items and return their bytes."""
-        freed = self.nbytes
+        freed = self._releasable_nbytes()
         self._items, self._allocated = [], False
         return freed
 
@@ -199,17 +197,6 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         if not self._allocated:
             raise NotAllocatedError("LatentBuffer", operation)
 
-    def _check(self, payload: Any) -> None:
-        """Refuse a payload whose frames cannot be counted."""
-        if self._axis is None:
-            return
-        rank = payload.ndim if isinstance(payload, (torch.Tensor, np.ndarray)) else None
-        if rank is None or not -rank <= self._axis < rank:
-            found = f"a {type(payload).__name__}" if rank is None else f"{rank} dimensions"
-            raise PayloadError(
-                "LatentBuffer", found, f"append a tensor or array whose axis {self._axis} is frames"
-            )
-
     def _bounded(self, items: list[Any]) -> list[Any]:
         """The newest part of `items` that the bound keeps."""
         if self._maxlen is None:
@@ -217,6 +204,38 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         if self._axis is None:
             return items[-self._maxlen :]
         return _newest_frames(items, self._maxlen, self._axis)
+
+
+def _check(item: Any, axis: int | None, newest: Sequence[Any]) -> None:
+    """Refuse what cannot be kept: None, and in a ring of frames what is no piece like the `newest`.
+
+    The reader joins the pieces, so one that does not fit would make every later read fail.
+    """
+    if item is None:
+        raise PayloadError("LatentBuffer", "None", "append an item")
+    if axis is None:
+        return
+    if not isinstance(item, (torch.Tensor, np.ndarray)):
+        found = f"a {type(item).__name__}"
+        raise PayloadError("LatentBuffer", found, "append a tensor or an array")
+    if not -item.ndim <= axis < item.ndim:
+        todo = f"append an item whose axis {axis} counts frames"
+        raise PayloadError("LatentBuffer", f"{item.ndim} dimensions", todo)
+    for last in newest:
+        if _kind(item, axis) != _kind(last, axis):
+            raise PayloadError(
+                "LatentBuffer",
+                f"{_kind(item, axis)} after {_kind(last, axis)}",
+                f"append pieces that differ along axis {axis} alone, or replace the history",
+            )
+
+
+def _kind(item: Any, axis: int) -> str:
+    """All in which a piece must agree with those that it is joined with, for the message too."""
+    shape = list(item.shape)
+    shape[axis] = "frames"
+    place = item.device if isinstance(item, torch.Tensor) else "numpy"
+    return f"({', '.join(map(str, shape))}) {item.dtype} on {place}"
 
 
 def _newest_frames(items: list[Any], maxlen: int, axis: int) -> list[Any]:
