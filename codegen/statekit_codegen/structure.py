@@ -63,7 +63,10 @@ def _misfits(error: BaseException, path: Path, cls: Any) -> Iterator[Fault]:
     elif isinstance(error, ForbiddenExtraKeysError):
         allowed = [key_of(field) for field in attrs.fields(error.cl)]
         for key in error.extra_fields:
-            todo = f"{closest(key, allowed)}use one of {', '.join(allowed)}"
+            near = closest(key, allowed)
+            todo = f"{near}use one of {', '.join(allowed)}"
+            if not near:  # `{why: Counted, always}`
+                todo += "; if it is the rest of a text, quote the text: a comma ends it inside { }"
             yield Fault((*path, key), "UNKNOWN_KEY", f"unknown key {shown(key)}", todo)
     elif isinstance(error, _MisfitError):
         yield Fault(path, error.rule, error.found, error.todo)

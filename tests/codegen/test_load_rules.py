@@ -182,3 +182,11 @@ def test_message_when_a_person_reads_it_then_it_says_what_to_write(
     with pytest.raises(SchemaError) as caught:
         load_text(BASE.replace(old, bad, 1).encode(), "toy.yaml")
     assert words in str(caught.value)
+
+
+def test_unknown_key_when_it_is_the_rest_of_a_text_then_the_cure_is_quotes() -> None:
+    """A comma that ends a text inside { } is explained, not only reported as an unknown key."""
+    text = BASE.replace("doc: Frames.", "doc: Frames., really", 1)
+    with pytest.raises(SchemaError) as caught:
+        load_text(text.encode(), "toy.yaml")
+    assert any("quote the text" in problem.todo for problem in caught.value.problems)
