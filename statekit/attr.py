@@ -59,7 +59,10 @@ class SessionAttr(Generic[T]):
     def __get__(self, instance: object | None, owner: type[object]) -> SessionAttr[T] | T:
         if instance is None:
             return self
-        return _default(self.default, instance.__dict__, self.name)
+        default = self.default
+        if default is None:  # the usual case, without another call
+            return default
+        return _default(default, instance.__dict__, self.name)
 
     if TYPE_CHECKING:
         # Declared for type checkers only: with a real __set__ every read would come here.

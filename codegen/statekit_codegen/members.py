@@ -51,9 +51,10 @@ def carried(model: Model, value: ValueSpec) -> list[Context]:
     for name, member in zip(model.spec.keys_of(value), labels, strict=True):
         closing = [describe.describe_member(value, member)] if member else []
         lines = describe.describe_value(model, value, _CLASS, *closing)
+        descriptor = Call("SessionAttr", arguments)
         found.append(
             {
-                "assignment": line(f"{name}: {declared} = ", Call("SessionAttr", arguments), _CLASS),
+                "assignment": line(f"{name}: {declared} = ", descriptor, _CLASS),
                 "docstring": docstring(lines, _CLASS),
             }
         )

@@ -20,7 +20,7 @@ def section(title: str) -> str:
 
 
 def test_walk_through_when_run_as_written_then_it_ends_as_the_text_says(tmp_path: Path) -> None:
-    """The shell block of "Describe a model of your own" runs and prints the line quoted below it."""
+    """The shell block runs and ends with the line that is quoted below it."""
     text = section("Describe a model of your own")
     script = re.search(r"^```sh\n(.*?)^```$", text, re.M | re.S)
     promised = re.search(r"It ends with `([^`]+)`", text)
