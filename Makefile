@@ -95,8 +95,11 @@ test-full: $(READY)  ## Run the tests, the 352x640 encoder included (slow)
 	$(PY) -m pytest $(PYTEST_ARGS)
 
 .PHONY: bench
-bench: $(READY)  ## Measure reads, writes and accounting
-	$(PY) -m pytest tests/benchmarks --benchmark-only $(PYTEST_ARGS)
+bench: $(READY)  ## Measure reads, writes, accounting (docs/benchmarks.md)
+	@mkdir -p .benchmarks
+	$(PY) -m pytest tests/benchmarks -q --benchmark-only --benchmark-quiet --benchmark-disable-gc \
+	    --benchmark-json=.benchmarks/latest.json $(PYTEST_ARGS)
+	$(PY) tests/benchmarks/report.py .benchmarks/latest.json docs/benchmarks.md
 
 .PHONY: golden-update
 golden-update: $(READY)  ## Write the goldens from what is generated now
