@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, TypeVar
 
-from statekit.attr import SessionAttr
+from statekit.adapter_type import AdapterType
 from statekit.errors import ParameterError
 from statekit.manager import SessionStateManager
 from statekit.session import SessionState
@@ -27,7 +27,7 @@ class _Carried:
     """Shares a session's attrs mapping; its class attributes are the defaults of coerced values."""
 
 
-class StateAdapter:
+class StateAdapter(metaclass=AdapterType):
     """The base of generated adapters.
 
     Args:
@@ -43,17 +43,11 @@ class StateAdapter:
     __slots__ = ("__dict__", "__weakref__", "_carried", "_parameters", "_session", "_session_id")
 
     SPEC: ClassVar[ModelSpec]
-    _carried_class: ClassVar[type[_Carried]] = _Carried
+    _carried_class: ClassVar[type[_Carried] | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        defaults = {
-            name: attr.default
-            for base in reversed(cls.__mro__)
-            for name, attr in vars(base).items()
-            if isinstance(attr, SessionAttr) and attr.coerce is not None
-        }
-        cls._carried_class = type("_Carried", (_Carried,), defaults)
+        cls._carried_class = None  # made with the first instance, when the class is complete
 
     def __init__(
         self, session_id: str | None, manager: SessionStateManager, **parameters: int
@@ -62,10 +56,11 @@ class StateAdapter:
             _check_parameter(self.SPEC, name, value)
         session = manager.get_or_create_session(session_id)
         session.claim_parameters(self.SPEC.model, parameters)
+        session.adopt(self.SPEC)
         self._parameters = parameters
         self._session_id = session_id
         self._session = session
-        self._carried = self._carried_class()
+        self._carried = (self._carried_class or _carried_class(type(self)))()
         self._carried.__dict__ = self.__dict__ = session.attrs
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -108,6 +103,13 @@ class StateAdapter:
             else:
                 pattern = self.SPEC.key_pattern(value)
                 self._session.reset_objects(pattern)
+
+
+def _carried_class(cls: type[StateAdapter]) -> type[_Carried]:
+    attrs = cls._session_attrs
+    defaults = {name: one.default for name, one in attrs.items() if one.coerce is not None}
+    cls._carried_class = type("_Carried", (_Carried,), defaults)
+    return cls._carried_class
 
 
 def _check_parameter(spec: ModelSpec, name: str, value: object) -> None:

@@ -1,20 +1,22 @@
-"""SessionAttr: the descriptor behind a carried value.
+"""SessionAttr: the descriptor behind a carried value, and what stands in for it on an adapter.
 
-An adapter's `__dict__` *is* its session's attrs mapping (`statekit.adapter`). Python finds a key
-that is present there before it asks a descriptor that has no `__set__`, so a plain SessionAttr is
-only asked for keys that are absent: reads and writes cost what a plain attribute costs.
-
-A coerced one must see every write, and a descriptor with `__set__` is asked for every read too.
-It is therefore a `property` whose getter looks into the same mapping.
+An adapter's `__dict__` *is* its session's attrs mapping (`statekit.adapter`). As long as the class
+has a descriptor of that name, Python looks it up on every access. So a class of adapters holds, in
+the place of a plain SessionAttr, its default itself: reads and writes are those of an ordinary
+attribute with a default on its class. A coerced one must see every write: in its place is a
+`property` over the same mapping. Asked on the class, the descriptor answers all the same
+(`statekit.adapter_type`).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-__all__ = ["SessionAttr"]
+__all__ = ["SessionAttr", "in_place_of"]
 
 T = TypeVar("T")
 
@@ -59,10 +61,7 @@ class SessionAttr(Generic[T]):
     def __get__(self, instance: object | None, owner: type[object]) -> SessionAttr[T] | T:
         if instance is None:
             return self
-        default = self.default
-        if default is None:  # the usual case, without another call
-            return default
-        return _default(default, instance.__dict__, self.name)
+        return _default(self.default, instance.__dict__, self.name)
 
     if TYPE_CHECKING:
         # Declared for type checkers only: with a real __set__ every read would come here.
@@ -78,7 +77,7 @@ def _default(default: T, attrs: dict[str, Any], name: str) -> T:
 
 
 class _CoercedAttr(property, SessionAttr[T]):
-    """A SessionAttr with `coerce`; `property` comes first, so that its C code serves reads."""
+    """A SessionAttr with `coerce` on a class that is no adapter; `property` sees every write."""
 
     def __init__(self, *, default: T, coerce: Callable[[Any], T]) -> None:
         SessionAttr.__init__(self, default=default, coerce=coerce)
@@ -104,9 +103,39 @@ class _CoercedAttr(property, SessionAttr[T]):
             except KeyError:
                 raise AttributeError(name) from None
 
-        if hasattr(owner, "_carried") and not isinstance(default, (list, dict, set)):
-            # No Python frame on a read: the adapter's `_carried` shares its mapping, and its
-            # class holds the defaults (see `StateAdapter`).
-            property.__init__(self, attrgetter(f"_carried.{name}"), write, clear)
-        else:
-            property.__init__(self, read, write, clear)
+        property.__init__(self, read, write, clear)
+
+
+def in_place_of(attr: SessionAttr[Any]) -> Any:
+    """What a class of adapters holds under the name of `attr`, so that access is fast."""
+    if isinstance(attr.default, (list, dict, set)):
+        return attr  # a reader's first read must put a new container into the session
+    if attr.coerce is None:
+        return attr.default
+    # A Python frame costs more than a C call until 3.12, which runs a property's frame inline.
+    inline = sys.version_info >= (3, 12)
+    return property(
+        _named(_read, attr.name) if inline else attrgetter(f"_carried.{attr.name}"),
+        _named(_write, attr.name, _coerce=attr.coerce),
+        _named(_clear, attr.name),
+    )
+
+
+def _named(template: Callable[..., Any], name: str, **names: object) -> FunctionType:
+    """`template` with the attribute `_NAME` under another name: a constant, which is fastest."""
+    code: CodeType = template.__code__
+    words = tuple(name if word == "_NAME" else word for word in code.co_names)
+    return FunctionType(code.replace(co_names=words), names)
+
+
+# Over `_carried`, which shares the session's mapping and whose class holds the defaults.
+def _read(adapter: Any) -> Any:
+    return adapter._carried._NAME
+
+
+def _write(adapter: Any, value: Any) -> None:
+    adapter._carried._NAME = _coerce(value)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _clear(adapter: Any) -> None:
+    del adapter._carried._NAME
