@@ -1,7 +1,7 @@
 """Bytes per device that a value holds: storages, not elements, each counted once.
 
 Owns the record of what has been counted (`SeenStorages`) and the functions on top of it. Which
-objects hold which memory is known to `statekit._walk`; who asks, and when, is the caller's affair.
+objects hold which memory is known to `statekit.walk`; who asks, and when, is the caller's affair.
 
     A1  What counts is memory, known by device and address, never an element, a view or a name:
         numpy, torch and the buffers of bytes share one record, so any two of them over the same
@@ -28,7 +28,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 
-from statekit._walk import HANDLERS, Handler, Walk
+from statekit.walk.walk import HANDLERS, Handler, Walk
 
 __all__ = ["SeenStorages", "device_bytes", "merge_bytes"]
 

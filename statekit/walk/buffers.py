@@ -1,4 +1,4 @@
-"""The memory of numpy arrays and of Python's buffers: handlers for `statekit._walk`.
+"""The memory of numpy arrays and of Python's buffers: handlers for `statekit.walk.walk`.
 
 Owns what must be known about views: which object a view hands on, and the range that it spans
 where the owner is of no known kind.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from statekit._walk import Walk
+    from statekit.walk.walk import Walk
 
 __all__ = [
     "look_into_array",

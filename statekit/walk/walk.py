@@ -2,8 +2,8 @@
 
 Owns one count under way (`Walk`) and the choice of a handler per class. A handler reports memory
 with `Walk.add` and hands on what the object refers to; it never recurses, and it never decides
-what is new (`SeenStorages` does). The handlers are in `statekit._walk_torch` and
-`statekit._walk_buffers`.
+what is new (`SeenStorages` does). The handlers are in `statekit.walk.torch_memory` and
+`statekit.walk.buffers`.
 
     W1  References are read by `gc.get_referents`: one step of C code, so no other thread gets in
         between ("changed size during iteration" cannot happen), and no property, `__getattr__` or
@@ -34,7 +34,7 @@ import numpy as np
 import torch
 from torch._subclasses import FakeTensor
 
-from statekit._walk_buffers import (
+from statekit.walk.buffers import (
     look_into_array,
     look_into_array_array,
     look_into_bytearray,
@@ -45,7 +45,7 @@ from statekit._walk_buffers import (
     look_into_memoryview,
     look_into_record,
 )
-from statekit._walk_torch import (
+from statekit.walk.torch_memory import (
     look_into_storage,
     look_into_tensor,
     look_into_tensor_subclass,

@@ -1,4 +1,4 @@
-"""The memory of tensors and torch storages: handlers for `statekit._walk`.
+"""The memory of tensors and torch storages: handlers for `statekit.walk.walk`.
 
 Owns what must be known about torch: layouts without a storage, wrappers around other tensors,
 copy-on-write.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from statekit._walk import Walk
+    from statekit.walk.walk import Walk
 
 __all__ = ["look_into_storage", "look_into_tensor", "look_into_tensor_subclass"]
 
