@@ -5,6 +5,7 @@ from statekit.objects.engine_handle import EngineHandle as EngineHandle
 from statekit.objects.engine_handle import EngineOwned as EngineOwned
 from statekit.objects.engine_handle import EngineStages as EngineStages
 from statekit.objects.fixed_state import FixedState as FixedState
+from statekit.objects.held_value import HeldValue as HeldValue
 from statekit.objects.latent_buffer import LatentBuffer as LatentBuffer
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "EngineOwned",
     "EngineStages",
     "FixedState",
+    "HeldValue",
     "LatentBuffer",
 ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from statekit.accounting import SeenStorages, device_bytes
-from statekit.errors import NotAllocatedError, PayloadError
+from statekit.errors import NotAllocatedError
+from statekit.objects.frames import check_piece, newest_frames
 from statekit.on_commit import KEEP_AS_IS, OnCommit
 from statekit.state_object import StateObject
 
@@ -84,7 +85,7 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         """
         self._require("stage")
         item = self._on_commit.apply(payload)
-        _check(item, self._axis, (self._staged or self._items)[-1:])
+        check_piece(item, self._axis, (self._staged or self._items)[-1:])
         self._staged = (*self._staged, item)
 
     def _promote(self) -> None:
@@ -130,7 +131,7 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         items: list[Item] = []
         for payload in payloads:
             item = self._on_commit.apply(payload)
-            _check(item, self._axis, items[-1:])
+            check_piece(item, self._axis, items[-1:])
             items.append(item)
         self._items, self._staged = self._bounded(items), ()
 
@@ -173,17 +174,23 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
     def evict(self, policy: object = None) -> int:
         """Drop the committed items and return their bytes."""
         freed = self._releasable_nbytes()
+        self._let_go()
         self._items, self._allocated = [], False
         return freed
 
     def reset(self) -> None:
         """Return to the unallocated state."""
+        self._let_go()
         self._allocated, self._items, self._staged = False, [], ()
 
     @property
     def resident(self) -> bool:
-        """Whether the buffer is allocated, empty or not."""
+        """Whether the buffer is allocated, empty or not, parked or not."""
         return self._allocated
+
+    def committed(self) -> Any:
+        """The committed items, for counting; none while they are parked."""
+        return self._items
 
     def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Bytes of the committed items by device."""
@@ -193,9 +200,23 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         """Bytes of the staged items by device."""
         return device_bytes(self._staged, seen)
 
+    def park_payload(self) -> list[Item] | None:
+        """The committed items; None where there are none, or staged ones beside them."""
+        return self._items if self._items and not self._staged else None
+
+    def put_away(self, away: Any) -> None:
+        """Let go of the items; the next use calls `away.bring_back()`."""
+        self._away, self._items = away, []
+
+    def put_back(self, payload: list[Item]) -> None:
+        """Hold the items again."""
+        self._away, self._items = None, payload
+
     def _require(self, operation: str) -> None:
+        """Every use comes through here, so parked items are back before it."""
         if not self._allocated:
             raise NotAllocatedError("LatentBuffer", operation)
+        self._come_back()
 
     def _bounded(self, items: list[Any]) -> list[Any]:
         """The newest part of `items` that the bound keeps."""
@@ -203,65 +224,4 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
             return items
         if self._axis is None:
             return items[-self._maxlen :]
-        return _newest_frames(items, self._maxlen, self._axis)
-
-
-def _check(item: Any, axis: int | None, newest: Sequence[Any]) -> None:
-    """Refuse what cannot be kept: None, and in a ring of frames what is no piece like the `newest`.
-
-    The reader joins the pieces, so one that does not fit would make every later read fail.
-    """
-    if item is None:
-        raise PayloadError("LatentBuffer", "None", "append an item")
-    if axis is None:
-        return
-    if not isinstance(item, (torch.Tensor, np.ndarray)):
-        found = f"a {type(item).__name__}"
-        raise PayloadError("LatentBuffer", found, "append a tensor or an array")
-    if not -item.ndim <= axis < item.ndim:
-        todo = f"append an item whose axis {axis} counts frames"
-        raise PayloadError("LatentBuffer", f"{item.ndim} dimensions", todo)
-    for last in newest:
-        if _kind(item, axis) != _kind(last, axis):
-            raise PayloadError(
-                "LatentBuffer",
-                f"{_kind(item, axis)} after {_kind(last, axis)}",
-                f"append pieces that differ along axis {axis} alone, or replace the history",
-            )
-
-
-def _kind(item: Any, axis: int) -> str:
-    """All in which a piece must agree with those that it is joined with, for the message too."""
-    shape = list(item.shape)
-    shape[axis] = "frames"
-    place = item.device if isinstance(item, torch.Tensor) else "numpy"
-    return f"({', '.join(map(str, shape))}) {item.dtype} on {place}"
-
-
-def _newest_frames(items: list[Any], maxlen: int, axis: int) -> list[Any]:
-    """The newest `maxlen` frames along `axis`; an item that is cut is copied.
-
-    Items without frames are dropped, so that they can't pile up; the newest stays if all are.
-    """
-    kept: list[Any] = []
-    room = maxlen
-    for item in reversed(items):
-        frames = item.shape[axis]
-        if frames > room:
-            kept.append(_last_frames(item, room, axis))
-            room = 0
-        elif frames:
-            kept.append(item)
-            room -= frames
-        if not room:
-            break
-    return kept[::-1] or items[-1:]
-
-
-def _last_frames(item: Any, count: int, axis: int) -> Any:
-    """A copy of the last `count` frames of `item`."""
-    if isinstance(item, torch.Tensor):
-        return item.narrow(axis, item.shape[axis] - count, count).clone()
-    index = [slice(None)] * item.ndim
-    index[axis] = slice(-count, None)
-    return item[tuple(index)].copy()
+        return newest_frames(items, self._maxlen, self._axis)

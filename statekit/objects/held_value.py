@@ -1,0 +1,132 @@
+"""HeldValue: a value that the model assigns whole and reads back, and that may be parked."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from statekit.accounting import SeenStorages, device_bytes
+from statekit.errors import NotAllocatedError, PayloadError
+from statekit.on_commit import KEEP_AS_IS, OnCommit
+from statekit.state_object import StateObject
+
+__all__ = ["HeldValue"]
+
+Payload = TypeVar("Payload")
+Self = TypeVar("Self", bound="HeldValue[Any]")
+
+
+class HeldValue(StateObject[Payload, "Payload | None"]):
+    """Holds one payload of any type, the newest; None is what a reader gets before there is one.
+
+    A reader gets the very object that was stored, until it has been parked and brought back: then
+    an equal one, bit for bit.
+    """
+
+    def __init__(self) -> None:
+        self._allocated = False
+        self._on_commit = KEEP_AS_IS
+        self._committed: Payload | None = None
+        self._staged: Payload | None = None
+
+    def allocate(self: Self, *, on_commit: OnCommit = KEEP_AS_IS) -> Self:
+        """Set the empty state and return the object.
+
+        Args:
+            on_commit: what happens to a payload when it is stored.
+        """
+        self.reset()
+        self._allocated, self._on_commit = True, on_commit
+        return self
+
+    def stage(self, payload: Payload) -> None:
+        """Hold `payload` for the window in progress, in place of one staged before.
+
+        Raises:
+            NotAllocatedError: the object is not allocated.
+            PayloadError: `payload` is None, which means "nothing stored"; to clear, `clear()`.
+        """
+        self._require("stage")
+        if payload is None:
+            raise PayloadError(
+                f"{type(self).__name__}.stage", "None", "pass a value, or call clear()"
+            )
+        self._staged = self._on_commit.apply(payload)
+
+    def _promote(self) -> None:
+        self._require("commit")
+        if self._staged is not None:
+            self._let_go()
+            self._committed, self._staged = self._staged, None
+
+    def discard(self) -> None:
+        """Drop the staged payload; a committed one stays."""
+        self._staged = None
+
+    def clear(self) -> None:
+        """Hold nothing, neither staged nor committed; the object stays allocated.
+
+        Raises:
+            NotAllocatedError: the object is not allocated.
+        """
+        self._require("clear")
+        self._let_go()
+        self._committed = self._staged = None
+
+    def view(self, *, include_staged: bool = True) -> Payload | None:
+        """The payload, or None; a parked one is brought back first.
+
+        Raises:
+            NotAllocatedError: the object is not allocated.
+            ParkError: it is parked and cannot be brought back now; it stays parked.
+        """
+        self._require("view")
+        if include_staged and self._staged is not None:
+            return self._staged
+        self._come_back()
+        return self._committed
+
+    def evict(self, policy: object = None) -> int:
+        """Drop the committed payload and return the bytes that this object no longer holds."""
+        freed = self._releasable_nbytes()
+        self._let_go()
+        self._committed, self._allocated = None, False
+        return freed
+
+    def reset(self) -> None:
+        """Return to the unallocated state."""
+        self._let_go()
+        self._allocated = False
+        self._committed = self._staged = None
+
+    @property
+    def resident(self) -> bool:
+        """Whether the object is allocated, with or without a payload, parked or not."""
+        return self._allocated
+
+    def committed(self) -> Any:
+        """The committed payload, for counting; None while it is parked."""
+        return self._committed
+
+    def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Bytes of the committed payload by device; a parked one is its session's to count."""
+        return device_bytes(self._committed, seen)
+
+    def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Bytes of the staged payload by device."""
+        return device_bytes(self._staged, seen)
+
+    def park_payload(self) -> Payload | None:
+        """The committed payload; None where there is none, or staged data beside it."""
+        return self._committed if self._staged is None else None
+
+    def put_away(self, away: Any) -> None:
+        """Let go of the payload; the next reader calls `away.bring_back()`."""
+        self._away, self._committed = away, None
+
+    def put_back(self, payload: Payload) -> None:
+        """Hold `payload` again."""
+        self._away, self._committed = None, payload
+
+    def _require(self, operation: str) -> None:
+        if not self._allocated:
+            raise NotAllocatedError(type(self).__name__, operation)

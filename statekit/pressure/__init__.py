@@ -1,0 +1,8 @@
+"""What happens when a device is over its budget: facts, a plan, and its execution.
+
+budget         what was allowed, in bytes by device
+release_units  which objects go together, from a model's spec
+plan, planner  recorded facts in, ordered decisions out: a pure function
+putting_away   values of one session parked together, and brought back on the next use
+relief         collects facts, carries decisions out
+"""
