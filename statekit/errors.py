@@ -15,6 +15,10 @@
     ├── UnparkableError                       a value has a part of which no picture can be taken
     ├── ParkError                             a value could not be parked, or not brought back
     ├── BudgetError (ValueError)              a budget is no amount, or cannot be computed here
+    │   └── BudgetTooSmallError               a budget cannot hold even one session of a model
+    ├── SessionAdmissionError (RuntimeError)  a new session does not fit into a budget
+    ├── SessionExistsError (RuntimeError)     a session begins under an id that lives already
+    ├── SessionStateLostError (RuntimeError)  a session to be continued is gone
     └── HandOverError (RuntimeError)          a shared object is handed over already
         └── HandOverTimeoutError              other threads had it for too long
 
@@ -33,6 +37,7 @@ import attrs
 __all__ = [
     "AlreadyEncodedError",
     "BudgetError",
+    "BudgetTooSmallError",
     "ExpressionError",
     "GenerateError",
     "HandOverError",
@@ -46,6 +51,9 @@ __all__ = [
     "PayloadError",
     "Problem",
     "SchemaError",
+    "SessionAdmissionError",
+    "SessionExistsError",
+    "SessionStateLostError",
     "SettingsError",
     "StatekitError",
     "UnparkableError",
@@ -246,6 +254,86 @@ class BudgetError(StatekitError, ValueError):
 
     def __str__(self) -> str:
         return f"budget of {self.device}: {self.found}; {self.todo}"
+
+
+class BudgetTooSmallError(BudgetError):
+    """A budget cannot hold one session of a model, whatever is released."""
+
+    def __init__(self, device: str, model: str, need_nbytes: int, budget_nbytes: int) -> None:
+        super().__init__(
+            device,
+            f"one session of {model} declares {need_nbytes} bytes, the budget is {budget_nbytes}",
+            f"raise it to at least {need_nbytes}, or lower the sizes in the schema",
+        )
+        self.args = (device, model, need_nbytes, budget_nbytes)
+        self.model, self.need_nbytes, self.budget_nbytes = model, need_nbytes, budget_nbytes
+
+
+class SessionAdmissionError(StatekitError, RuntimeError):
+    """A new session does not fit now; no session was built and none was touched.
+
+    `holders` are the sessions that hold most of the device, as (id, bytes). Where `device` is
+    "sessions", the table is full of sessions that may not be lost.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        device: str,
+        need: int,
+        available: int,
+        limit: int,
+        holders: Sequence[tuple[str, int]],
+    ) -> None:
+        holders = tuple(holders)
+        super().__init__(session_id, device, need, available, limit, holders)
+        self.session_id, self.device = session_id, device
+        self.need, self.available, self.limit, self.holders = need, available, limit, holders
+
+    def __str__(self) -> str:
+        if self.device == "sessions":
+            return (
+                f"session {self.session_id!r} is refused: the table holds {self.limit} sessions, "
+                "and none of them may be lost; drop one, raise max_sessions, or set idle_timeout_s"
+            )
+        held = ", ".join(f"{name!r} {nbytes}" for name, nbytes in self.holders) or "promises alone"
+        return (
+            f"session {self.session_id!r} is refused: it declares {self.need} bytes on "
+            f"{self.device}, {self.available} of a budget of {self.limit} can be had; held by "
+            f"{held}; drop a session, or raise budgets[{self.device!r}]"
+        )
+
+
+class SessionExistsError(StatekitError, RuntimeError):
+    """A session was to begin under an id that lives already; that session is untouched."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+
+    def __str__(self) -> str:
+        return (
+            f"session {self.session_id!r} lives already; continue it (lease without begin), or "
+            "drop it before it begins anew"
+        )
+
+
+class SessionStateLostError(StatekitError, RuntimeError):
+    """A session that was to be continued is gone; it was not started anew.
+
+    `how` is "evicted", "dropped", "expired", "lost" or "unknown"; `ago_s` is how long ago.
+    """
+
+    def __init__(self, session_id: str, how: str, ago_s: float | None, reason: str) -> None:
+        super().__init__(session_id, how, ago_s, reason)
+        self.session_id, self.how, self.ago_s, self.reason = session_id, how, ago_s, reason
+
+    def __str__(self) -> str:
+        when = "" if self.ago_s is None else f" {self.ago_s:.1f} s ago"
+        return (
+            f"session {self.session_id!r} cannot be continued: {self.how}{when} ({self.reason}); "
+            "tell its client, and begin a new session"
+        )
 
 
 class HandOverError(StatekitError, RuntimeError):

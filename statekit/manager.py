@@ -1,14 +1,17 @@
-"""SessionStateManager: which sessions exist, in the order of their use.
+"""SessionStateManager: which sessions exist, who uses them, and what they may hold.
 
-Owns the table, its bound by count and its counters. Not here: what a session holds
-(`statekit.session`), and how bytes are counted (`statekit.accounting`).
+Owns the rules: begin and continue, leases, eviction by count, drops, expiry, and when budgets are
+looked at. Not here: the table (`statekit.table`), what a session holds (`statekit.session`), how
+bytes are counted (`statekit.accounting`, `statekit.books`), what is given up under pressure and how
+(`statekit.pressure`).
 
-    M1  `len(manager) <= max_sessions` whenever no call is under way.
+    M1  `len(manager) <= max_sessions` whenever no call is under way, leased sessions aside.
     M2  One id, one live state: a session that left the table by eviction and is still held by
         somebody is found again by its id, not shadowed by a second one.
     M3  A session's bytes are counted as long as anybody holds it, in the table or out of it.
-    M4  The lock guards the table alone: no value is walked, no buffer freed, no callback made
-        while it is held.
+    M4  The lock guards the table alone: no value is walked or copied, no buffer freed, no file
+        touched, no callback made while it is held.
+    M5  What is leased is never parked, released, evicted or dropped before the lease ends.
 
 Thread-safe; the kind of lock is the owner's choice.
 """
@@ -16,30 +19,55 @@ Thread-safe; the kind of lock is the owner's choice.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary, ref
 
-from statekit.accounting import SeenStorages, merge_bytes
+from statekit.books.ledger import Ledger
+from statekit.events import Event, Events
+from statekit.lease import Lease
+from statekit.leasing import Leasing
+from statekit.pressure.admission import promise, require_one_fits
+from statekit.pressure.budget import Budgets, FreeBytes
+from statekit.pressure.explain import Explanation, explain
+from statekit.pressure.plan import Plan, Policy
+from statekit.pressure.planner import plan_release
+from statekit.pressure.relief import Relief
+from statekit.pressure.tiers import open_tiers
 from statekit.session import SessionState
-from statekit.settings import DEFAULT_MAX_SESSIONS
+from statekit.spec import ModelSpec
+from statekit.table import DEFAULT_MAX_SESSIONS, SessionTable, key_of, require_positive
 
 __all__ = ["DEFAULT_MAX_SESSIONS", "SessionStateManager"]
 
 
 class SessionStateManager:
-    """Sessions by id; beyond `max_sessions` the least recently used one leaves the table.
+    """Sessions by id, within bounds.
+
+    With `max_sessions` alone, the least recently used session leaves the table beyond it. With
+    budgets, sessions are used under leases: a new one is admitted only if its declared bytes fit,
+    and what is over a budget is released, parked, or evicted where the schema allows it.
 
     Args:
         max_sessions: how many sessions the table keeps.
-        byte_budget: recorded, not enforced yet.
-        lock_factory: makes the lock; `contextlib.nullcontext` for an owner with one thread.
+        byte_budget: bytes over all devices, recorded for the owner; `budgets` are what is enforced.
+        lock_factory: makes the table's lock; `contextlib.nullcontext` for an owner with one thread.
+        budgets: the most bytes by device (`"cpu"`, `"cuda:0"`, `"disk"`): a number of bytes, a text
+            such as `"40GiB"`, a fraction of what is free now (`0.5`, `"50%"`), or None.
+        specs: models that will be served; refused here if a budget cannot hold even one session.
+        model_device: the device that schemas call `model`.
+        park_folder: where values are parked on disk; None parks nothing there.
+        policy: decides what is given up; a pure function of recorded facts.
+        idle_timeout_s: sessions under leases that nobody used for so long end; None keeps them.
+        clock: seconds, rising; for tests.
 
     Raises:
-        ValueError: `max_sessions` or `byte_budget` is below 1.
-        TypeError: one of them is no whole number.
+        ValueError, TypeError: a size is no whole number above 0.
+        BudgetError: a budget cannot be read, or names no device.
+        BudgetTooSmallError: a budget cannot hold one session of one of `specs`.
     """
 
     def __init__(
@@ -47,17 +75,49 @@ class SessionStateManager:
         max_sessions: int = DEFAULT_MAX_SESSIONS,
         byte_budget: int | None = None,
         lock_factory: Callable[[], AbstractContextManager[Any]] = threading.Lock,
+        *,
+        budgets: Mapping[str, object] | None = None,
+        specs: Iterable[ModelSpec] = (),
+        model_device: str = "cpu",
+        park_folder: str | Path | None = None,
+        policy: Policy = plan_release,
+        idle_timeout_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        _require_positive("max_sessions", max_sessions)
+        require_positive("max_sessions", max_sessions)
         if byte_budget is not None:
-            _require_positive("byte_budget", byte_budget)
-        self.max_sessions = max_sessions
+            require_positive("byte_budget", byte_budget)
+        if idle_timeout_s is not None and not idle_timeout_s > 0:
+            raise ValueError(f"idle_timeout_s must be above 0, got {idle_timeout_s}")
+        folder = None if park_folder is None else Path(park_folder)
         self.byte_budget = byte_budget
-        self._lock = lock_factory()
-        self._table: OrderedDict[str, SessionState] = OrderedDict()
-        self._evicted: WeakValueDictionary[str, SessionState] = WeakValueDictionary()
-        self._dropped: WeakValueDictionary[int, SessionState] = WeakValueDictionary()
-        self._hits = self._misses = self._evictions = 0
+        self.model_device = model_device
+        self.idle_timeout_s = idle_timeout_s
+        self.budgets = Budgets.parse(budgets, FreeBytes(folder)).limits
+        for spec in specs:
+            require_one_fits(self.budgets, spec, promise(spec, model_device).by_device)
+        self._clock = clock
+        self._table = SessionTable(max_sessions, lock_factory(), clock)
+        ledger, self._events = Ledger(), Events()
+        self._relief = Relief(
+            self.budgets,
+            ledger,
+            open_tiers(model_device, folder),
+            policy,
+            clock,
+            self._events.publish,
+            lambda key, reason: self._leasing.evict(key, reason),
+        )
+        self._leasing = Leasing(
+            self._table, ledger, self._relief, self._events, clock, model_device
+        )
+
+    @property
+    def max_sessions(self) -> int:
+        """How many sessions the table keeps."""
+        return self._table.max_sessions
+
+    # -- today's contract ------------------------------------------------------------------------
 
     def get_or_create_session(self, session_id: str | None = None) -> SessionState:
         """The session of this id, now the most recently used one; None and "" mean "default".
@@ -65,45 +125,29 @@ class SessionStateManager:
         A session that is not in the table is made, unless somebody still holds the one that was
         evicted under this id: then that one returns to the table (a miss all the same).
         """
-        key = _key(session_id)
-        with self._lock:
-            session = self._table.get(key)
-            if session is not None:
-                self._table.move_to_end(key)
-                self._hits += 1
-                return session
-            self._misses += 1
-            session = self._evicted.pop(key, None)
-            if session is None:
-                session = SessionState(key)
-            self._table[key] = session
-            leaving = []
-            while len(self._table) > self.max_sessions:
-                oldest, left = self._table.popitem(last=False)
-                self._evicted[oldest] = left
-                self._evictions += 1
-                leaving.append(left)
-        # `leaving` goes out of scope here, not under the lock: freeing buffers takes time.
+        session, left = self._table.find_or_make(key_of(session_id))
+        if left:
+            self._leasing.say_evicted(left)
         return session
 
     def drop_session(self, session_id: str | None = None) -> bool:
         """End the session of this id: entry gone, objects reset, carried values cleared.
 
-        Returns whether there was one, in the table or evicted and still held by somebody.
+        One that is leased ends with its last lease; until then nothing of it is touched. Returns
+        whether there was one, in the table or evicted and still held by somebody.
         """
-        key = _key(session_id)
-        with self._lock:
-            session = self._table.pop(key, None) or self._evicted.pop(key, None)
-            if session is not None:
-                self._dropped[id(session)] = session
-        if session is None:
+        key = key_of(session_id)
+        found = self._table.drop(key)
+        if found is None:
             return False
-        session.reset()
+        record, leased = found
+        if not leased:
+            self._leasing.end(record, "dropped", "drop_session was called")
         return True
 
     def __contains__(self, session_id: object) -> bool:
         """Whether a session of this id is in the table; does not count as a use."""
-        return _key(session_id) in self._table
+        return key_of(session_id) in self._table
 
     def __len__(self) -> int:
         """How many sessions are in the table."""
@@ -114,61 +158,102 @@ class SessionStateManager:
         return True
 
     def nbytes_by_device(self) -> dict[str, int]:
-        """Committed bytes of all live sessions by device, each storage once."""
-        return self._count(SeenStorages(), self._snapshot()[0])
+        """Committed bytes of all live sessions by device, each storage once, parked ones too."""
+        return self._relief.used(self._leasing.refreshed())
 
     def stats(self) -> dict[str, int]:
         """Counters and bytes, as plain numbers for a metrics endpoint.
 
         Keys: `sessions`, `max_sessions`, `total_nbytes`, `hits`, `misses`, `evictions`,
-        `nbytes:<device>`; and for staged data `staged_nbytes`, `staged_nbytes:<device>`.
+        `nbytes:<device>`; `staged_nbytes` and `staged_nbytes:<device>` for staged data;
+        `parked_nbytes:<tier>`, which is part of `nbytes:cpu` (host) or `nbytes:disk`; and
+        `budget_nbytes:<device>`, `leases`.
         """
-        live, stats = self._snapshot()
-        seen = SeenStorages()
-        committed = self._count(seen, live)
-        staged: dict[str, int] = {}
-        for session in live:
-            merge_bytes(staged, session.staged_nbytes_by_device(seen))
-        stats["total_nbytes"] = sum(committed.values())
+        records = self._leasing.refreshed()
+        committed = self._relief.used(records)
+        stats = {
+            "sessions": len(self._table),
+            "max_sessions": self.max_sessions,
+            "hits": self._table.hits,
+            "misses": self._table.misses,
+            "evictions": self._table.evictions,
+            "leases": sum(record.leases for record in records),
+            "total_nbytes": sum(committed.values()),
+        }
+        staged, parked = self._leasing.staged(records), self._relief.parked(records)
         stats["staged_nbytes"] = sum(staged.values())
         stats.update({f"nbytes:{device}": n for device, n in sorted(committed.items())})
         stats.update({f"staged_nbytes:{device}": n for device, n in sorted(staged.items())})
+        stats.update({f"parked_nbytes:{tier}": n for tier, n in sorted(parked.items())})
+        stats.update({f"budget_nbytes:{d}": n for d, n in sorted(self.budgets.items())})
         return stats
 
-    def _snapshot(self) -> tuple[list[SessionState], dict[str, int]]:
-        """All sessions that anybody holds, each once, and the counters of the same moment."""
-        with self._lock:
-            live = list(self._table.values())
-            # Copies of references, not iteration: a holder may let go in another thread meanwhile.
-            outside: list[ref[SessionState]] = [
-                *self._evicted.valuerefs(),
-                *self._dropped.valuerefs(),
-            ]
-            counters = {
-                "sessions": len(live),
-                "max_sessions": self.max_sessions,
-                "hits": self._hits,
-                "misses": self._misses,
-                "evictions": self._evictions,
-            }
-        live += [session for session in (known() for known in outside) if session is not None]
-        return live, counters
+    # -- leases ----------------------------------------------------------------------------------
 
-    @staticmethod
-    def _count(seen: SeenStorages, sessions: Iterable[SessionState]) -> dict[str, int]:
-        total: dict[str, int] = {}
-        for session in sessions:
-            merge_bytes(total, session.nbytes_by_device(seen))
-        return total
+    def lease(
+        self,
+        session_id: str | None = None,
+        *,
+        begin: ModelSpec | None = None,
+        overrides: Mapping[str, int] | None = None,
+    ) -> Lease:
+        """A use of a session, for a `with` block: `with manager.lease(id) as session`.
 
+        Before the body its parked values are brought back; while it runs nothing of the session is
+        released, parked, evicted or dropped; after it the accounts are settled.
 
-def _key(session_id: object) -> str:
-    """The id as a string; a missing or empty one means "default"."""
-    return "default" if session_id is None or session_id == "" else str(session_id)
+        Args:
+            begin: the model's spec, to begin a new session; None continues one.
+            overrides: numbers for the spec's symbols, constants or parameters, where this session's
+                differ.
 
+        The returned lease raises when it begins:
+            SessionStateLostError: there is no session to continue; says what became of it.
+            SessionExistsError: a session of this id lives already and cannot begin.
+            SessionAdmissionError: the new session's declared bytes do not fit.
+            ParkError: a parked value cannot be brought back now; it stays parked.
+        """
+        key = key_of(session_id)
+        if begin is None:
+            return Lease(partial(self._leasing.go_on, key))
+        self.expire()
+        return Lease(partial(self._leasing.begin, key, begin, overrides))
 
-def _require_positive(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+    def subscribe(self, subscriber: Callable[[Event], object]) -> Callable[[], None]:
+        """Tell `subscriber` of every event, outside all locks; the result takes it off again."""
+        return self._events.subscribe(subscriber)
+
+    def explain(self, session_id: str | None = None) -> Explanation:
+        """Where each value of a session is, how many bytes, and what would be done next and why.
+
+        Raises:
+            SessionStateLostError: there is no such session.
+        """
+        key = key_of(session_id)
+        records = self._leasing.refreshed()
+        record = self._table.holds(key)
+        if record is None:
+            raise self._leasing.lost(key)
+        return explain(record, self._relief.plan(records), self.budgets)
+
+    def expire(self) -> tuple[str, ...]:
+        """End the sessions that were idle for `idle_timeout_s`; also done whenever one begins."""
+        if self.idle_timeout_s is None:
+            return ()
+        ended = []
+        for key in self._table.idle_since(self._clock() - self.idle_timeout_s):
+            record = self._table.drop_idle(key)
+            if record is not None:
+                self._leasing.end(record, "expired", f"idle for more than {self.idle_timeout_s} s")
+                ended.append(key)
+        return tuple(ended)
+
+    def relieve(self) -> Plan:
+        """Look at the budgets now and give up what is over them; what was decided."""
+        return self._leasing.relieve("")
+
+    def close(self) -> None:
+        """End all sessions that are not in use, and remove what is parked."""
+        for session in self._table.live():
+            self.drop_session(session.session_id)
+        self._relief.close()

@@ -16,11 +16,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from statekit.accounting import SeenStorages, device_bytes, merge_bytes
 from statekit.errors import ParameterConflictError
+from statekit.pressure.release_units import ReleaseUnit, release_units
+from statekit.spec import ModelSpec
 from statekit.state_object import StateObject
+
+if TYPE_CHECKING:
+    from statekit.books.record import Record
+    from statekit.pressure.putting_away import ParkedUnit
 
 __all__ = ["SessionState"]
 
@@ -32,9 +38,22 @@ class SessionState:
 
     Attributes:
         session_id: the id under which a manager knows it.
+        parked: what of it is parked; kept by `statekit.pressure.putting_away`.
+        record: a manager's bookkeeping of this session; None where no manager holds it.
     """
 
-    __slots__ = ("__weakref__", "_attrs", "_lock", "_objects", "_parameters", "session_id")
+    __slots__ = (
+        "__weakref__",
+        "_attrs",
+        "_lock",
+        "_objects",
+        "_parameters",
+        "_specs",
+        "_units",
+        "parked",
+        "record",
+        "session_id",
+    )
 
     def __init__(self, session_id: str = "default") -> None:
         self.session_id = session_id
@@ -42,6 +61,10 @@ class SessionState:
         self._lock = Lock()  # held for a few dict operations, never while anything is built
         self._objects: dict[str, StateObject[Any, Any]] = {}
         self._parameters: dict[tuple[str, str], int] = {}
+        self._specs: tuple[ModelSpec, ...] = ()
+        self._units: tuple[ReleaseUnit, ...] = ()
+        self.parked: list[ParkedUnit] = []
+        self.record: Record | None = None
 
     def __repr__(self) -> str:
         counts = f"{len(self.attrs)} attrs, {len(self._objects)} objects"
@@ -121,12 +144,42 @@ class SessionState:
             for name, value in parameters.items():
                 self._parameters[model, name] = value
 
+    def adopt(self, spec: ModelSpec) -> None:
+        """Learn what a schema says of this session's values; adapters do so when they are made."""
+        if not any(spec is known for known in self._specs):
+            with self._lock:
+                self._specs = (*self._specs, spec)
+                self._units = tuple(unit for one in self._specs for unit in release_units(one))
+
+    @property
+    def specs(self) -> tuple[ModelSpec, ...]:
+        """The specs that adapters have brought along."""
+        return self._specs
+
+    @property
+    def release_units(self) -> tuple[ReleaseUnit, ...]:
+        """What of this session may be released or parked, according to its specs."""
+        return self._units
+
+    def committed(self) -> dict[str, Any]:
+        """What the objects hold, by name, for a look at their memory."""
+        return {name: obj.committed() for name, obj in tuple(self._objects.items())}
+
+    def has_staged(self) -> bool:
+        """Whether any object holds staged data."""
+        return any(obj.staged() is not None for obj in tuple(self._objects.values()))
+
     def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
-        """Committed bytes of both buckets by device, each storage once."""
+        """Committed bytes of both buckets by device, each storage once.
+
+        Parked bytes are under the device where they lie: "cpu", or "disk" for files.
+        """
         seen = SeenStorages() if seen is None else seen
         total: dict[str, int] = {}
         for obj in tuple(self._objects.values()):
             merge_bytes(total, obj.nbytes_by_device(seen))
+        for unit in tuple(self.parked):
+            merge_bytes(total, unit.parked.nbytes_by_device(seen))
         return merge_bytes(total, device_bytes(self.attrs, seen))
 
     def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:

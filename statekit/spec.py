@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Bucket = Literal["attrs", "StateObject"]
-ObjectKind = Literal["LatentBuffer", "EncodeOnce"]
+ObjectKind = Literal["LatentBuffer", "EncodeOnce", "HeldValue"]
 Operation = Literal["accumulate", "stage", "release", "rebuild", "park"]
 """What the manager does with a value beyond carrying it."""
 Update = Literal["replaced", "in_place"]
@@ -187,6 +187,8 @@ class ModelSpec:
     """Reset to the names of the values that it clears."""
     atomic: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """Group to the values that are restored together or not at all."""
+    may_be_lost: bool = False
+    """Whether a whole session may be evicted under pressure, because its client can start over."""
 
     def __getitem__(self, name: str) -> ValueSpec:
         """The value called `name`. Raises: KeyError."""

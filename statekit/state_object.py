@@ -35,6 +35,8 @@ class StateObject(ABC, Generic[Payload, View]):
 
     recompute_source: StateObject[Any, Any] | None = None
     recompute_cost: float | None = None
+    _away: Any = None
+    """Where the payload is while it is parked (`statekit.pressure.putting_away.Away`)."""
 
     @abstractmethod
     def allocate(self) -> StateObject[Payload, View]:
@@ -106,6 +108,25 @@ class StateObject(ABC, Generic[Payload, View]):
         """
         self.stage(payload)
         self._promote()
+
+    def committed(self) -> Any:
+        """What the object holds, for a look at its memory; itself, where only it can tell."""
+        return self
+
+    def staged(self) -> Any:
+        """What is staged, for a look at its memory; None where nothing is."""
+        return getattr(self, "_staged", None) or None
+
+    def _come_back(self) -> None:
+        """Bring a parked payload back, so that it can be used."""
+        if self._away is not None:
+            self._away.bring_back()
+
+    def _let_go(self) -> None:
+        """Say that a parked payload is not wanted any more."""
+        if self._away is not None:
+            away, self._away = self._away, None
+            away.let_go()
 
     @property
     def nbytes(self) -> int:

@@ -22,7 +22,12 @@ ERRORS = sorted(
     key=lambda cls: cls.__name__,
 )
 PROBLEM = Problem("schemas/x.yaml", 3, 5, "RULE", "$.values.x", "this was found", "do that")
-SPECIAL: dict[str, list[Any]] = {"SchemaError": [[PROBLEM]], "PartialFamilyError": ["kv", ["kv/1"]]}
+SPECIAL: dict[str, list[Any]] = {
+    "SchemaError": [[PROBLEM]],
+    "PartialFamilyError": ["kv", ["kv/1"]],
+    "SessionAdmissionError": ["robot", "cuda:0", 600, 100, 1000, (("other", 900),)],
+    "SessionStateLostError": ["robot", "evicted", 12.5, "the table keeps 64 sessions"],
+}
 
 
 def build(cls: type[StatekitError]) -> StatekitError:

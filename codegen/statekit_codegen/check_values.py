@@ -1,6 +1,6 @@
 """Values: the fields that each kind of value has, and the types that fit them.
 
-Owns which fields belong to which holder (`attrs`, `LatentBuffer`, `EncodeOnce`), and whether type,
+Owns which fields belong to which holder (`attrs` or a kind of object), and whether type,
 default, coercion, dtype and device agree. Not here: keys (`check_keys`), numbers (`check_sizes`).
 """
 
@@ -21,8 +21,8 @@ from statekit_codegen.type_grammar import TypeExpr, TypeExprError
 __all__ = ["value_faults"]
 
 _HOLDERS = {  # field to the holders that have it; fields that are not here belong to all
-    "object": ("LatentBuffer", "EncodeOnce"),
-    "type": ("attrs", "EncodeOnce"),
+    "object": ("LatentBuffer", "EncodeOnce", "HeldValue"),
+    "type": ("attrs", "EncodeOnce", "HeldValue"),
     "default": ("attrs",),
     "coerce": ("attrs",),
     "item": ("LatentBuffer",),
@@ -33,6 +33,7 @@ _NEEDED = {
     "attrs": ("type",),
     "LatentBuffer": ("item", "ring"),
     "EncodeOnce": ("type",),
+    "HeldValue": ("type",),
 }
 _TORCH_DEVICES = ("cuda", "hpu", "mps", "mtia", "npu", "xla", "xpu")
 _DEVICE_WORDS = ("cpu", "model", "none", *_TORCH_DEVICES)
@@ -49,7 +50,7 @@ def value_faults(loaded: Loaded) -> Iterator[Fault]:
         path: Path = ("values", name)
         holder = value.object if value.bucket == "StateObject" else value.bucket
         if holder is None:
-            todo = "add object: LatentBuffer or EncodeOnce"
+            todo = "add object: LatentBuffer, EncodeOnce or HeldValue"
             yield Fault(path, "FIELD_NEEDED", "a StateObject of no kind", todo)
         else:
             yield from _fields(loaded, path, value, holder)

@@ -293,4 +293,9 @@ class Schema:
     atomic: dict[str, list[str]] = _key(
         "Groups of values that are restored together or not at all.", factory=dict, recorded=True
     )
+    may_be_lost: str | None = _key(
+        "Why a whole session may be evicted when a budget is exceeded and nothing else can be "
+        "given up. Left out: it is never evicted for its bytes; a new one is refused instead.",
+        default=None,
+    )
     resets: dict[str, Reset] = _key("The resets; each becomes a method `reset_NAME`.", factory=dict)

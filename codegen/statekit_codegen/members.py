@@ -141,16 +141,18 @@ def _single(model: Model, value: ValueSpec, held: str) -> Context:
     name = value.name
     view = model.schema.values[name].view
     behind = f"self.{name}_object"
-    if value.object == "EncodeOnce":
+    if value.object in ("EncodeOnce", "HeldValue"):
         given, taken, got = "payload", _optional(value), _optional(value)
+        once = ", once" if value.object == "EncodeOnce" else ""
+        parked = " until it has been parked" if value.park is not None else ""
         closing = (
-            "Reads as what was stored, the very same, or None. Assigning stores it, once; "
+            f"Reads as what was stored, the very same{parked}, or None. Assigning stores it{once}; "
             "assigning None clears it."
         )
         read = Call(f"{behind}.view")
         write = [
             "        if payload is None:",
-            line("", Call(f"{behind}.reset"), _NESTED),
+            line("", Call(f"{behind}.clear"), _NESTED),
             "        else:",
             line("", Call(f"{behind}.commit", [("", "payload")]), _NESTED),
         ]

@@ -27,7 +27,7 @@ _STATEKIT = {
     "statekit.attr": ("SessionAttr",),
     "statekit.family": ("ObjectFamily",),
     "statekit.manager": ("SessionStateManager",),
-    "statekit.objects": ("EncodeOnce", "LatentBuffer"),
+    "statekit.objects": ("EncodeOnce", "HeldValue", "LatentBuffer"),
     "statekit.on_commit": ("OnCommit",),
     "statekit.spec": (
         "Family",

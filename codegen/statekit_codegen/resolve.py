@@ -34,6 +34,7 @@ def resolve(loaded: Loaded) -> spec.ModelSpec:
         values=tuple(_value(name, value) for name, value in schema.values.items()),
         resets={name: _cleared(schema, reset) for name, reset in schema.resets.items()},
         atomic={name: tuple(members) for name, members in schema.atomic.items()},
+        may_be_lost=schema.may_be_lost is not None,
     )
 
 

@@ -1,19 +1,21 @@
 """Cosmos3's adapter: the generated class, and the hand-over to the shared transformer.
 
 Owns which fields of the transformer carry a branch, and that a branch is stored with both halves
-or not at all. Not here: that load, forward and capture of one branch do not interleave with
-another session's; they go through fields of one transformer, so its owner must see to that.
+or not at all. All sessions share one transformer, so keying state by session does not isolate them:
+use `on_transformer`, or see to it otherwise that load, forward and capture do not interleave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
 
 from statekit.adapters.generated.cosmos3 import Cosmos3State
 from statekit.errors import MissingOutputError
+from statekit.handover import hand_over
 
 __all__ = ["Cosmos3StateAdapter"]
 
@@ -69,6 +71,24 @@ class Cosmos3StateAdapter(Cosmos3State):
         # Stored as it is, without a copy, so nothing can fail between the two halves.
         self.freqs_gen(_branch(is_negative)).reset()
         self.freqs_gen(_branch(is_negative)).append(cached_freqs_gen)
+
+    @contextmanager
+    def on_transformer(
+        self, transformer: Any, is_negative: bool, *, timeout_s: float | None = None
+    ) -> Iterator[None]:
+        """Have the transformer alone: load the branch, run the body, capture what it encoded.
+
+        Afterwards, also after an error, the transformer's fields are what they were before.
+
+        Raises:
+            HandOverError: this thread hands the transformer over already.
+            HandOverTimeoutError: others had it for `timeout_s`; nothing was touched.
+            MissingOutputError: the body encoded nothing, or half of it; nothing is stored.
+        """
+        with hand_over(transformer, ("cached_kv", "cached_freqs_gen"), timeout_s=timeout_s):
+            self.load_into_transformer(transformer, is_negative)
+            yield
+            self.capture_from_transformer(transformer, is_negative)
 
     def reset(self) -> None:
         """Clear both branches."""

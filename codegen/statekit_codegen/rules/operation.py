@@ -40,7 +40,7 @@ def operation_accumulate(model: Model) -> Iterator[Finding]:
         elif value.object != "LatentBuffer" and "accumulate" in operations:
             yield Finding(
                 (*path, operations.index("accumulate")),
-                f"accumulate on an {value.object}, which is written once",
+                f"accumulate on a value that is stored whole ({value.object})",
                 "use object: LatentBuffer, or do not list accumulate",
             )
 

@@ -212,7 +212,7 @@ class OptionalTypesState(StateAdapter):
     @once.setter
     def once(self, payload: dict[str, torch.Tensor] | None) -> None:
         if payload is None:
-            self.once_object.reset()
+            self.once_object.clear()
         else:
             self.once_object.commit(payload)
 
@@ -249,7 +249,7 @@ class OptionalTypesState(StateAdapter):
         payload: dict[str, tuple[torch.Tensor, list[torch.Tensor | None]]] | list[tuple[torch.Tensor, torch.Tensor]] | None,
     ) -> None:  # fmt: skip
         if payload is None:
-            self.deep_once_object.reset()
+            self.deep_once_object.clear()
         else:
             self.deep_once_object.commit(payload)
 

@@ -209,7 +209,7 @@ class ParametersState(StateAdapter):
         payload: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> None:
         if payload is None:
-            self.an_encoded_value_with_a_name_so_long_that_it_stays_on_no_line_object.reset()  # fmt: skip
+            self.an_encoded_value_with_a_name_so_long_that_it_stays_on_no_line_object.clear()  # fmt: skip
         else:
             self.an_encoded_value_with_a_name_so_long_that_it_stays_on_no_line_object.commit(
                 payload,

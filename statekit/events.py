@@ -1,0 +1,156 @@
+"""What happens to sessions, as typed events, and who is told.
+
+Owns the event classes and the list of subscribers. Events are published by the thread that did
+the thing, after every lock of the manager has been given back, in the order in which that thread
+did them. A subscriber that raises is reported by a warning and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+
+import attrs
+
+__all__ = [
+    "AboveDeclared",
+    "Created",
+    "Departed",
+    "Event",
+    "Events",
+    "Leased",
+    "OverBudget",
+    "ParkFailed",
+    "Parked",
+    "Rebuilt",
+    "Refused",
+    "Released",
+    "Restored",
+]
+
+
+@attrs.frozen
+class Event:
+    """Something that happened to a session. `at` is the manager's clock, in seconds."""
+
+    session_id: str
+    at: float
+
+
+@attrs.frozen
+class Created(Event):
+    """A session began."""
+
+    declared_nbytes: Mapping[str, int]
+
+
+@attrs.frozen
+class Leased(Event):
+    """A session is in use; `leases` counts the users, this one included."""
+
+    leases: int
+
+
+@attrs.frozen
+class Parked(Event):
+    """Values were put away; they come back, bit for bit, with the next lease or read."""
+
+    values: tuple[str, ...]
+    tier: str
+    nbytes: int
+    reason: str
+
+
+@attrs.frozen
+class Restored(Event):
+    """Parked values are back."""
+
+    values: tuple[str, ...]
+    nbytes: int
+
+
+@attrs.frozen
+class Released(Event):
+    """A value was given up; it can be rebuilt from its source."""
+
+    value: str
+    nbytes: int
+    reason: str
+
+
+@attrs.frozen
+class Rebuilt(Event):
+    """A released value holds data again."""
+
+    value: str
+
+
+@attrs.frozen
+class ParkFailed(Event):
+    """Values could not be put away; they are where they were."""
+
+    values: tuple[str, ...]
+    tier: str
+    reason: str
+
+
+@attrs.frozen
+class AboveDeclared(Event):
+    """A value holds more bytes than its schema declares; said once a session and value."""
+
+    value: str
+    nbytes: int
+    declared_nbytes: int
+
+
+@attrs.frozen
+class Refused(Event):
+    """A new session was not admitted."""
+
+    reason: str
+
+
+@attrs.frozen
+class Departed(Event):
+    """A session left: evicted by count or for its bytes, dropped, expired, or lost by a fault."""
+
+    how: str
+    reason: str
+
+
+@attrs.frozen
+class OverBudget(Event):
+    """A device is over its budget and nothing more may be released; `session_id` is who grew."""
+
+    device: str
+    used_nbytes: int
+    budget_nbytes: int
+
+
+class Events:
+    """The subscribers of one manager."""
+
+    def __init__(self) -> None:
+        self._subscribers: tuple[Callable[[Event], object], ...] = ()
+
+    def subscribe(self, subscriber: Callable[[Event], object]) -> Callable[[], None]:
+        """Tell `subscriber` of every event from now on; the result takes it off again."""
+        self._subscribers = (*self._subscribers, subscriber)
+
+        def unsubscribe() -> None:
+            self._subscribers = tuple(one for one in self._subscribers if one is not subscriber)
+
+        return unsubscribe
+
+    def publish(self, *events: Event) -> None:
+        """Tell every subscriber; never called with a lock held."""
+        for event in events:
+            for subscriber in self._subscribers:
+                _tell(subscriber, event)
+
+
+def _tell(subscriber: Callable[[Event], object], event: Event) -> None:
+    try:
+        subscriber(event)
+    except Exception as error:
+        warnings.warn(f"a subscriber failed on {event}: {error!r}", stacklevel=4)

@@ -1,0 +1,61 @@
+"""Lease: the time during which one user works with a session.
+
+Owns the protocol around a body of work: the session is found or begun, its parked values are back
+before the body starts, nothing of it is touched while it runs, accounts are settled after it. Ends
+with the `with` block, with `end()`, or, where a client went away without a word, when nobody holds
+the lease any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from weakref import finalize
+
+from statekit.session import SessionState
+
+__all__ = ["Lease"]
+
+
+class Lease:
+    """One use of a session; made by `SessionStateManager.lease`.
+
+    Thread rule: one thread at a time; `end` may be called from any.
+    """
+
+    def __init__(self, start: Callable[[], tuple[SessionState, Callable[[], None]]]) -> None:
+        self._start = start
+        self._session: SessionState | None = None
+        self._finish: finalize[[], Lease] | None = None
+
+    def begin(self) -> SessionState:
+        """Start the use and return the session; the same one when it has started before.
+
+        Raises: as `SessionStateManager.lease` says.
+        """
+        if self._session is None:
+            self._session, finish = self._start()
+            self._finish = finalize(self, finish)
+        return self._session
+
+    def end(self) -> None:
+        """End the use; nothing where it has ended or never began."""
+        self._session = None
+        if self._finish is not None:
+            self._finish()
+
+    @property
+    def active(self) -> bool:
+        """Whether the use goes on."""
+        return self._session is not None
+
+    def __enter__(self) -> SessionState:
+        return self.begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
