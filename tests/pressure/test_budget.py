@@ -13,8 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statekit.pressure import budget
 from statekit.errors import BudgetError
+from statekit.pressure import budget
 from statekit.pressure.budget import Budgets, FreeBytes
 
 
