@@ -94,6 +94,10 @@ build: $(READY)  ## Build the sdist, and from it the wheel, into dist/
 test-full: $(READY)  ## Run the tests, the 352x640 encoder included (slow)
 	$(PY) -m pytest $(PYTEST_ARGS)
 
+.PHONY: test-gpu
+test-gpu: $(READY)  ## Park and restore on CUDA, measured (says so without)
+	$(PY) tests/gpu/park_on_cuda.py
+
 .PHONY: bench
 bench: $(READY)  ## Measure reads, writes, accounting (docs/benchmarks.md)
 	@mkdir -p .benchmarks

@@ -18,9 +18,18 @@ if TYPE_CHECKING:
     from statekit.adapters.cosmos3 import Cosmos3StateAdapter as Cosmos3StateAdapter
     from statekit.adapters.dreamzero import DreamZeroStateAdapter as DreamZeroStateAdapter
     from statekit.attr import SessionAttr as SessionAttr
+    from statekit.errors import SessionAdmissionError as SessionAdmissionError
+    from statekit.errors import SessionExistsError as SessionExistsError
+    from statekit.errors import SessionStateLostError as SessionStateLostError
+    from statekit.errors import StatekitError as StatekitError
+    from statekit.handover import hand_over as hand_over
+    from statekit.lease import Lease as Lease
     from statekit.manager import DEFAULT_MAX_SESSIONS as DEFAULT_MAX_SESSIONS
     from statekit.manager import SessionStateManager as SessionStateManager
     from statekit.objects.encode_once import EncodeOnce as EncodeOnce
+    from statekit.objects.engine_handle import EngineHandle as EngineHandle
+    from statekit.objects.fixed_state import FixedState as FixedState
+    from statekit.objects.held_value import HeldValue as HeldValue
     from statekit.objects.latent_buffer import LatentBuffer as LatentBuffer
     from statekit.session import SessionState as SessionState
     from statekit.settings import SessionStateSettings as SessionStateSettings
@@ -34,17 +43,26 @@ _PLACES = {
     "DEFAULT_MAX_SESSIONS": "manager",
     "DreamZeroStateAdapter": "adapters.dreamzero",
     "EncodeOnce": "objects.encode_once",
+    "EngineHandle": "objects.engine_handle",
+    "FixedState": "objects.fixed_state",
+    "HeldValue": "objects.held_value",
     "LatentBuffer": "objects.latent_buffer",
+    "Lease": "lease",
     "ModelSpec": "spec",
     "SeenStorages": "accounting",
+    "SessionAdmissionError": "errors",
     "SessionAttr": "attr",
+    "SessionExistsError": "errors",
     "SessionState": "session",
+    "SessionStateLostError": "errors",
     "SessionStateManager": "manager",
     "SessionStateSettings": "settings",
     "StateAdapter": "adapter",
     "StateObject": "state_object",
+    "StatekitError": "errors",
     "ValueSpec": "spec",
     "device_bytes": "accounting",
+    "hand_over": "handover",
     "merge_bytes": "accounting",
     "resolve_session_state_config": "settings",
 }

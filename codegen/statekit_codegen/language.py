@@ -240,14 +240,12 @@ class Value:
     family: list[str] = _key(
         "The families along which the value exists many times, from the outer one in.", factory=list
     )
-    rebuild: Rebuild | None = _key("What it can be rebuilt from.", default=None, recorded=True)
-    park: Park | None = _key("Where it may be parked.", default=None, recorded=True)
+    rebuild: Rebuild | None = _key("What it can be rebuilt from.", default=None)
+    park: Park | None = _key("Where it may be parked.", default=None)
     sharding: Literal["replicated"] | Sharding | None = _key(
         "How it lies over the ranks of a model.", default=None, recorded=True
     )
-    pending: Pending | None = _key(
-        "A second copy that exists while a step runs.", default=None, recorded=True
-    )
+    pending: Pending | None = _key("A second copy that exists while a step runs.", default=None)
     measured: list[Measured] = _key("Bytes somebody measured.", factory=list, recorded=True)
     decision: Decision | None = _key("Why the value lives where it lives.", default=None)
 
@@ -287,11 +285,10 @@ class Schema:
     inputs: dict[str, Input] = _key(
         "What values can be rebuilt from that is no value of the session.",
         factory=dict,
-        recorded=True,
     )
     values: dict[str, Value] = _key("Every value that a session keeps.")
     atomic: dict[str, list[str]] = _key(
-        "Groups of values that are restored together or not at all.", factory=dict, recorded=True
+        "Groups of values that are restored together or not at all.", factory=dict
     )
     may_be_lost: str | None = _key(
         "Why a whole session may be evicted when a budget is exceeded and nothing else can be "
