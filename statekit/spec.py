@@ -5,9 +5,9 @@ of the generated class and the review), the bytes that follow from a spec (`stat
 and anything that acts. Imports neither torch nor the generator, so that tools can read a spec
 without loading either.
 
-What the runtime acts on today: bucket, key, object, ring, on_commit, families, resets; sizes, pending,
-park, rebuild, atomic, inputs, operations and may_be_lost for admission and release. Recorded only, for
-planning and for what comes later: update, sharding, measured.
+What the runtime acts on today: bucket, key, object, ring, on_commit, families, resets; and for
+admission and release: sizes, pending, park, rebuild, atomic, inputs, operations, may_be_lost.
+Recorded only: update, sharding, measured.
 """
 
 from __future__ import annotations
