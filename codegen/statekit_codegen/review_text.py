@@ -82,7 +82,8 @@ def _heading(review: Review, plain: bool) -> RenderableType:
     if review.numbers:
         numbers = Text(f"Computed with {number_words(review)}.", "dim")
         overridden = [f"{name}={review.numbers[name]}" for name in review.overridden]
-        numbers.highlight_words(overridden, "not dim yellow")
+        if overridden:  # of no words, rich would highlight every place between two letters
+            numbers.highlight_words(overridden, "not dim yellow")
         lines.append(numbers)
     return Group(*lines)
 

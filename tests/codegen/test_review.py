@@ -323,6 +323,7 @@ def test_text_when_on_a_terminal_then_it_is_coloured_and_fits(columns: int) -> N
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
     assert "\x1b[1;36m" in out
     assert "─" in plain
+    assert "Computed with" in out  # a style does not begin anew with each letter
     assert max(map(len, plain.splitlines())) == columns
     assert "603.28 MiB" in plain
     assert "37.7 GiB" in plain
