@@ -49,7 +49,7 @@ demo: $(READY)  ## Run both models on a real encoder, and compare
 
 .PHONY: test
 test: $(READY)  ## Run the tests (PYTEST_ARGS='-k ring' for some)
-	$(PY) -m pytest -m "not fullsize" $(PYTEST_ARGS)
+	$(PY) -m pytest -m "not fullsize and not soak" $(PYTEST_ARGS)
 
 ##@ Before a commit
 
@@ -92,7 +92,11 @@ build: $(READY)  ## Build the sdist, and from it the wheel, into dist/
 
 .PHONY: test-full
 test-full: $(READY)  ## Run the tests, the 352x640 encoder included (slow)
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest -m "not soak" $(PYTEST_ARGS)
+
+.PHONY: test-soak
+test-soak: $(READY)  ## Drive managers under pressure for minutes
+	$(PY) -m pytest -m soak $(PYTEST_ARGS)
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## Park and restore on CUDA, measured (says so without)

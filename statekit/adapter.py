@@ -87,6 +87,10 @@ class StateAdapter(metaclass=AdapterType):
                 sizes than this one would build with.
         """
 
+        found = self._session.get(key)
+        if isinstance(found, kind) and found.resident:
+            return found
+
         def build() -> Object:
             self._session.claim_parameters(self.SPEC.model, self._parameters)
             return factory()

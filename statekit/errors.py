@@ -16,6 +16,7 @@
     ├── ParkError                             a value could not be parked, or not brought back
     ├── BudgetError (ValueError)              a budget is no amount, or cannot be computed here
     │   └── BudgetTooSmallError               a budget cannot hold even one session of a model
+    ├── PolicyError (RuntimeError)            a policy failed, or decided nothing that is a plan
     ├── SessionAdmissionError (RuntimeError)  a new session does not fit into a budget
     ├── SessionExistsError (RuntimeError)     a session begins under an id that lives already
     ├── SessionStateLostError (RuntimeError)  a session to be continued is gone
@@ -49,6 +50,7 @@ __all__ = [
     "ParkError",
     "PartialFamilyError",
     "PayloadError",
+    "PolicyError",
     "Problem",
     "SchemaError",
     "SessionAdmissionError",
@@ -267,6 +269,17 @@ class BudgetTooSmallError(BudgetError):
         )
         self.args = (device, model, need_nbytes, budget_nbytes)
         self.model, self.need_nbytes, self.budget_nbytes = model, need_nbytes, budget_nbytes
+
+
+class PolicyError(StatekitError, RuntimeError):
+    """A policy raised, or returned something else than a plan; nothing was given up."""
+
+    def __init__(self, policy: str, found: str) -> None:
+        super().__init__(policy, found)
+        self.policy, self.found = policy, found
+
+    def __str__(self) -> str:
+        return f"policy {self.policy}: {self.found}; mend it, or leave `policy` out"
 
 
 class SessionAdmissionError(StatekitError, RuntimeError):

@@ -7,8 +7,10 @@ did them. A subscriber that raises is reported by a warning and does not stop th
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import attrs
 
@@ -132,6 +134,7 @@ class Events:
 
     def __init__(self) -> None:
         self._subscribers: tuple[Callable[[Event], object], ...] = ()
+        self._threads = threading.local()
 
     def subscribe(self, subscriber: Callable[[Event], object]) -> Callable[[], None]:
         """Tell `subscriber` of every event from now on; the result takes it off again."""
@@ -143,10 +146,28 @@ class Events:
         return unsubscribe
 
     def publish(self, *events: Event) -> None:
-        """Tell every subscriber; never called with a lock held."""
+        """Tell every subscriber, at the end of `later` where this thread is in one."""
+        waiting: list[Event] | None = getattr(self._threads, "waiting", None)
+        if waiting is not None:
+            waiting.extend(events)
+            return
         for event in events:
             for subscriber in self._subscribers:
                 _tell(subscriber, event)
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """What this thread publishes in the body is told after it: for bodies that hold a lock."""
+        if getattr(self._threads, "waiting", None) is not None:
+            yield
+            return
+        waiting: list[Event] = []
+        self._threads.waiting = waiting
+        try:
+            yield
+        finally:
+            self._threads.waiting = None
+            self.publish(*waiting)
 
 
 def _tell(subscriber: Callable[[Event], object], event: Event) -> None:

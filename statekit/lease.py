@@ -3,11 +3,13 @@
 Owns the protocol around a body of work: the session is found or begun, its parked values are back
 before the body starts, nothing of it is touched while it runs, accounts are settled after it. Ends
 with the `with` block, with `end()`, or, where a client went away without a word, when nobody holds
-the lease any more.
+the lease any more: the manager's next call finds it among the `abandoned`. It must not end at
+once: the garbage collector may run anywhere, also where the manager's lock is held.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from weakref import finalize
@@ -23,10 +25,16 @@ class Lease:
     Thread rule: one thread at a time; `end` may be called from any.
     """
 
-    def __init__(self, start: Callable[[], tuple[SessionState, Callable[[], None]]]) -> None:
+    def __init__(
+        self,
+        start: Callable[[], tuple[SessionState, Callable[[], None]]],
+        abandoned: deque[SessionState],
+    ) -> None:
         self._start = start
+        self._abandoned = abandoned
         self._session: SessionState | None = None
-        self._finish: finalize[[], Lease] | None = None
+        self._finish: Callable[[], None] | None = None
+        self._garbage: finalize[[SessionState], Lease] | None = None
 
     def begin(self) -> SessionState:
         """Start the use and return the session; the same one when it has started before.
@@ -34,14 +42,16 @@ class Lease:
         Raises: as `SessionStateManager.lease` says.
         """
         if self._session is None:
-            self._session, finish = self._start()
-            self._finish = finalize(self, finish)
+            self._session, self._finish = self._start()
+            self._garbage = finalize(self, self._abandoned.append, self._session)
+            self._garbage.atexit = False
         return self._session
 
     def end(self) -> None:
         """End the use; nothing where it has ended or never began."""
         self._session = None
-        if self._finish is not None:
+        if self._garbage is not None and self._garbage.detach() is not None:
+            assert self._finish is not None
             self._finish()
 
     @property

@@ -5,7 +5,8 @@ looked at. Not here: the table (`statekit.table`), what a session holds (`statek
 bytes are counted (`statekit.accounting`, `statekit.books`), what is given up under pressure and how
 (`statekit.pressure`).
 
-    M1  `len(manager) <= max_sessions` whenever no call is under way, leased sessions aside.
+    M1  `len(manager) <= max_sessions` whenever no call is under way, sessions aside that are
+        leased or may not be lost, and one that was asked for last.
     M2  One id, one live state: a session that left the table by eviction and is still held by
         somebody is found again by its id, not shadowed by a second one.
     M3  A session's bytes are counted as long as anybody holds it, in the table or out of it.
@@ -20,13 +21,15 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from statekit.books.ledger import Ledger
+from statekit.books.record import Record
 from statekit.events import Event, Events
 from statekit.lease import Lease
 from statekit.leasing import Leasing
@@ -37,6 +40,8 @@ from statekit.pressure.plan import Plan, Policy
 from statekit.pressure.planner import plan_release
 from statekit.pressure.relief import Relief
 from statekit.pressure.tiers import open_tiers
+from statekit.roll import Roll
+from statekit.room import Room
 from statekit.session import SessionState
 from statekit.spec import ModelSpec
 from statekit.table import DEFAULT_MAX_SESSIONS, SessionTable, key_of, require_positive
@@ -108,9 +113,9 @@ class SessionStateManager:
             self._events.publish,
             lambda key, reason: self._leasing.evict(key, reason),
         )
-        self._leasing = Leasing(
-            self._table, ledger, self._relief, self._events, clock, model_device
-        )
+        self._roll = Roll(self._table, ledger)
+        self._room = Room(self._roll, self._relief, self._events, clock)
+        self._leasing = Leasing(self._table, ledger, self._room, self._events, clock, model_device)
 
     @property
     def max_sessions(self) -> int:
@@ -125,7 +130,8 @@ class SessionStateManager:
         A session that is not in the table is made, unless somebody still holds the one that was
         evicted under this id: then that one returns to the table (a miss all the same).
         """
-        session, left = self._table.find_or_make(key_of(session_id))
+        key = session_id if type(session_id) is str and session_id else key_of(session_id)
+        session, left = self._table.find_or_make(key)
         if left:
             self._leasing.say_evicted(left)
         return session
@@ -135,14 +141,19 @@ class SessionStateManager:
 
         One that is leased ends with its last lease; until then nothing of it is touched. Returns
         whether there was one, in the table or evicted and still held by somebody.
+
+        Raises:
+            Exception: what the reset of one of its objects raised, an engine's close say; the
+                session is gone all the same.
         """
         key = key_of(session_id)
+        self._leasing.settle()
         found = self._table.drop(key)
         if found is None:
             return False
-        record, leased = found
+        session, leased = found
         if not leased:
-            self._leasing.end(record, "dropped", "drop_session was called")
+            self._leasing.end(session, "dropped", "drop_session was called")
         return True
 
     def __contains__(self, session_id: object) -> bool:
@@ -159,7 +170,8 @@ class SessionStateManager:
 
     def nbytes_by_device(self) -> dict[str, int]:
         """Committed bytes of all live sessions by device, each storage once, parked ones too."""
-        return self._relief.used(self._leasing.refreshed())
+        self._refreshed()
+        return self._relief.used()
 
     def stats(self) -> dict[str, int]:
         """Counters and bytes, as plain numbers for a metrics endpoint.
@@ -169,8 +181,8 @@ class SessionStateManager:
         `parked_nbytes:<tier>`, which is part of `nbytes:cpu` (host) or `nbytes:disk`; and
         `budget_nbytes:<device>`, `leases`.
         """
-        records = self._leasing.refreshed()
-        committed = self._relief.used(records)
+        records = self._refreshed()
+        committed = self._relief.used()
         stats = {
             "sessions": len(self._table),
             "max_sessions": self.max_sessions,
@@ -180,7 +192,7 @@ class SessionStateManager:
             "leases": sum(record.leases for record in records),
             "total_nbytes": sum(committed.values()),
         }
-        staged, parked = self._leasing.staged(records), self._relief.parked(records)
+        staged, parked = self._roll.staged(records), self._relief.parked()
         stats["staged_nbytes"] = sum(staged.values())
         stats.update({f"nbytes:{device}": n for device, n in sorted(committed.items())})
         stats.update({f"staged_nbytes:{device}": n for device, n in sorted(staged.items())})
@@ -212,12 +224,14 @@ class SessionStateManager:
             SessionExistsError: a session of this id lives already and cannot begin.
             SessionAdmissionError: the new session's declared bytes do not fit.
             ParkError: a parked value cannot be brought back now; it stays parked.
+            PolicyError: the policy failed; the session is as it was.
         """
         key = key_of(session_id)
         if begin is None:
-            return Lease(partial(self._leasing.go_on, key))
+            return Lease(partial(self._leasing.go_on, key), self._leasing.abandoned)
         self.expire()
-        return Lease(partial(self._leasing.begin, key, begin, overrides))
+        start = partial(self._leasing.begin, key, begin, overrides)
+        return Lease(start, self._leasing.abandoned)
 
     def subscribe(self, subscriber: Callable[[Event], object]) -> Callable[[], None]:
         """Tell `subscriber` of every event, outside all locks; the result takes it off again."""
@@ -230,7 +244,7 @@ class SessionStateManager:
             SessionStateLostError: there is no such session.
         """
         key = key_of(session_id)
-        records = self._leasing.refreshed()
+        records = self._refreshed()
         record = self._table.holds(key)
         if record is None:
             raise self._leasing.lost(key)
@@ -240,20 +254,41 @@ class SessionStateManager:
         """End the sessions that were idle for `idle_timeout_s`; also done whenever one begins."""
         if self.idle_timeout_s is None:
             return ()
+        self._leasing.settle()
         ended = []
-        for key in self._table.idle_since(self._clock() - self.idle_timeout_s):
-            record = self._table.drop_idle(key)
-            if record is not None:
-                self._leasing.end(record, "expired", f"idle for more than {self.idle_timeout_s} s")
-                ended.append(key)
+        moment = self._clock() - self.idle_timeout_s
+        for key in self._table.idle_since(moment):
+            session = self._table.drop_idle(key, moment)
+            if session is None:
+                continue
+            ended.append(key)
+            try:
+                self._leasing.end(session, "expired", f"idle for more than {self.idle_timeout_s} s")
+            except Exception as error:  # not the affair of whoever begins a session
+                warnings.warn(f"the end of idle session {key!r} failed: {error!r}", stacklevel=2)
         return tuple(ended)
 
     def relieve(self) -> Plan:
-        """Look at the budgets now and give up what is over them; what was decided."""
-        return self._leasing.relieve("")
+        """Look at the budgets now and give up what is over them; what was decided.
+
+        Raises:
+            PolicyError: the policy failed; nothing was given up.
+        """
+        self._refreshed()
+        return self._room.relieve("")
 
     def close(self) -> None:
-        """End all sessions that are not in use, and remove what is parked."""
-        for session in self._table.live():
-            self.drop_session(session.session_id)
-        self._relief.close()
+        """End all sessions that are not in use, and remove what is parked.
+
+        Raises:
+            Exception: what the end of a session raised first; all others end nevertheless.
+        """
+        with ExitStack() as every:
+            every.callback(self._relief.close)
+            for session in self._table.live():
+                every.callback(self.drop_session, session.session_id)
+
+    def _refreshed(self) -> list[Record]:
+        """The records of all live sessions, after a look at each."""
+        self._leasing.settle()
+        return self._roll.refreshed()

@@ -36,7 +36,7 @@ class OnCommit:
 
     def apply(self, payload: T) -> T:
         """`payload` with the steps taken; the very same object where none has anything to do."""
-        if self == KEEP_AS_IS:
+        if not (self.detach or self.compact or self.device is not None):
             return payload
         result: T = self._apply(payload)
         return result
@@ -45,7 +45,7 @@ class OnCommit:
         if isinstance(payload, torch.Tensor):
             if self.detach and payload.requires_grad:
                 payload = payload.detach()
-            if self.device is not None:
+            if self.device is not None and not (self.device == "cpu" and payload.is_cpu):
                 payload = payload.to(self.device)
             if self.compact and _pins_more(payload):
                 payload = payload.clone()

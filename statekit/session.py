@@ -14,12 +14,13 @@ at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from statekit.accounting import SeenStorages, device_bytes, merge_bytes
 from statekit.errors import ParameterConflictError
+from statekit.objects.engine_handle import EngineHandle
 from statekit.pressure.release_units import ReleaseUnit, release_units
 from statekit.spec import ModelSpec
 from statekit.state_object import StateObject
@@ -60,7 +61,7 @@ class SessionState:
         self._attrs: dict[str, Any] = {}
         self._lock = Lock()  # held for a few dict operations, never while anything is built
         self._objects: dict[str, StateObject[Any, Any]] = {}
-        self._parameters: dict[tuple[str, str], int] = {}
+        self._parameters: dict[str, dict[str, int]] = {}
         self._specs: tuple[ModelSpec, ...] = ()
         self._units: tuple[ReleaseUnit, ...] = ()
         self.parked: list[ParkedUnit] = []
@@ -95,7 +96,7 @@ class SessionState:
                 f"session object {name!r} must be a StateObject, got {type(obj).__name__}; "
                 "put a value that is only carried into attrs"
             )
-        self._objects[name] = obj
+        self._keep(name, obj)
 
     def get_or_create(self, name: str, factory: Callable[[], Object], cls: type[Object]) -> Object:
         """The object called `name`; built by `factory` if absent, of another type, or not resident.
@@ -110,25 +111,54 @@ class SessionState:
             found = self._objects.get(name)
             if isinstance(found, cls) and found.resident:
                 return found
-            self._objects[name] = built
+            self._keep(name, built)
         return built
 
     def remove(self, name: str) -> bool:
         """Take the object called `name` out; whether there was one."""
+        if self.record is not None:
+            self.record.engines.pop(name, None)
+            self.record.released.discard(name)
         return self._objects.pop(name, None) is not None
 
     def reset(self) -> None:
-        """Reset every object and clear the carried values and parameters."""
-        for obj in tuple(self._objects.values()):
-            obj.reset()
+        """Reset every object and clear the carried values and parameters.
+
+        Raises:
+            Exception: what an object's reset raised first, an engine's close say; all others are
+                reset, and all else is cleared, nevertheless.
+        """
         self._attrs.clear()
         self._parameters.clear()
+        self._reset(tuple(self._objects.items()))
 
     def reset_objects(self, pattern: re.Pattern[str]) -> None:
-        """Reset the objects whose whole name matches `pattern`."""
-        for name, obj in tuple(self._objects.items()):
-            if pattern.fullmatch(name):
+        """Reset the objects whose whole name matches `pattern`.
+
+        Raises:
+            Exception: as `reset`.
+        """
+        self._reset([item for item in tuple(self._objects.items()) if pattern.fullmatch(item[0])])
+
+    def _reset(self, objects: Iterable[tuple[str, StateObject[Any, Any]]]) -> None:
+        first: Exception | None = None
+        for name, obj in objects:
+            if self.record is not None:
+                self.record.released.discard(name)  # what comes next is no rebuild
+            try:
                 obj.reset()
+            except Exception as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    def _keep(self, name: str, obj: StateObject[Any, Any]) -> None:
+        self._objects[name] = obj
+        if self.record is not None:
+            if isinstance(obj, EngineHandle):
+                self.record.engines[name] = obj
+            else:
+                self.record.engines.pop(name, None)
 
     def claim_parameters(self, model: str, parameters: Mapping[str, int]) -> None:
         """Record the sizes that the objects of `model` are built with.
@@ -136,18 +166,23 @@ class SessionState:
         Raises:
             ParameterConflictError: another value was recorded before; nothing is changed.
         """
+        if self._parameters.get(model) == parameters:
+            return
         with self._lock:
+            claimed = self._parameters.get(model, {})
             for name, value in parameters.items():
-                first = self._parameters.get((model, name), value)
+                first = claimed.get(name, value)
                 if first != value:
                     raise ParameterConflictError(self.session_id, name, first, value)
-            for name, value in parameters.items():
-                self._parameters[model, name] = value
+            self._parameters[model] = {**claimed, **parameters}
 
     def adopt(self, spec: ModelSpec) -> None:
         """Learn what a schema says of this session's values; adapters do so when they are made."""
-        if not any(spec is known for known in self._specs):
-            with self._lock:
+        for known in self._specs:
+            if known is spec:
+                return
+        with self._lock:
+            if not any(spec is known for known in self._specs):
                 self._specs = (*self._specs, spec)
                 self._units = tuple(unit for one in self._specs for unit in release_units(one))
 
@@ -165,9 +200,10 @@ class SessionState:
         """What the objects hold, by name, for a look at their memory."""
         return {name: obj.committed() for name, obj in tuple(self._objects.items())}
 
-    def has_staged(self) -> bool:
-        """Whether any object holds staged data."""
-        return any(obj.staged() is not None for obj in tuple(self._objects.values()))
+    @property
+    def objects(self) -> dict[str, StateObject[Any, Any]]:
+        """The objects by name, in a new dict."""
+        return self._objects.copy()
 
     def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Committed bytes of both buckets by device, each storage once.
@@ -179,7 +215,7 @@ class SessionState:
         for obj in tuple(self._objects.values()):
             merge_bytes(total, obj.nbytes_by_device(seen))
         for unit in tuple(self.parked):
-            merge_bytes(total, unit.parked.nbytes_by_device(seen))
+            merge_bytes(total, unit.count(seen))
         return merge_bytes(total, device_bytes(self.attrs, seen))
 
     def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:

@@ -31,12 +31,13 @@ class StateObject(ABC, Generic[Payload, View]):
     Attributes:
         recompute_source: the object that this one can be rebuilt from; None means that it can't.
         recompute_cost: work to rebuild while the source is resident, in any one unit per model.
+        written: another object after every write, for a kind whose readers cannot change what it
+            holds; None: what it holds has to be looked at.
     """
 
     recompute_source: StateObject[Any, Any] | None = None
     recompute_cost: float | None = None
-    _away: Any = None
-    """Where the payload is while it is parked (`statekit.pressure.putting_away.Away`)."""
+    written: object | None = None
 
     @abstractmethod
     def allocate(self) -> StateObject[Payload, View]:
@@ -115,18 +116,7 @@ class StateObject(ABC, Generic[Payload, View]):
 
     def staged(self) -> Any:
         """What is staged, for a look at its memory; None where nothing is."""
-        return getattr(self, "_staged", None) or None
-
-    def _come_back(self) -> None:
-        """Bring a parked payload back, so that it can be used."""
-        if self._away is not None:
-            self._away.bring_back()
-
-    def _let_go(self) -> None:
-        """Say that a parked payload is not wanted any more."""
-        if self._away is not None:
-            away, self._away = self._away, None
-            away.let_go()
+        return getattr(self, "_staged", None)
 
     @property
     def nbytes(self) -> int:

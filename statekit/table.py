@@ -7,7 +7,7 @@ and gives it back. What leaves the table is handed to the caller, who lets go of
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 from weakref import WeakValueDictionary, finalize, ref
@@ -44,7 +44,7 @@ class SessionTable:
         self._departures = Departures()
         self._dead: deque[Record] = deque()
 
-    def find_or_make(self, key: str) -> tuple[SessionState, list[SessionState]]:
+    def find_or_make(self, key: str) -> tuple[SessionState, Sequence[SessionState]]:
         """The session of this id, now the most recently used one; made where there is none.
 
         Returns it, and those that left for it.
@@ -54,19 +54,20 @@ class SessionTable:
             if session is not None:
                 self.hits += 1
                 self._use(session)
-                return session, []
+                return session, ()
             self.misses += 1
             session = self._evicted.pop(key, None)
             if session is None:
                 session = SessionState(key)
             self._add(session)
-            left = self._shrink()
+            left = self._shrink(session)
         return session, left
 
-    def lease(self, key: str) -> SessionState | None:
+    def lease(self, key: str) -> tuple[SessionState | None, list[SessionState]]:
         """The session of this id, now in use, in the table or still held by somebody.
 
-        None where there is none, or where it ends with its last lease.
+        None where there is none, or where it ends with its last lease. Returns with it those that
+        left for it.
         """
         with self._lock:
             session = self._table.get(key)
@@ -74,12 +75,14 @@ class SessionTable:
                 session = self._evicted.pop(key, None)
             if session is None or (session.record is not None and session.record.dropped):
                 self.misses += 1
-                return None
+                return None, []
             self.hits += 1
             record = self._add(session)
             record.leases += 1
             record.managed = True
-        return session
+            record.used_at = self._clock()
+            left = self._shrink(session)
+        return session, left
 
     def begin(
         self, key: str, declared: Mapping[str, int], may_be_lost: bool
@@ -89,7 +92,7 @@ class SessionTable:
         Returns it and those that left for it. The caller has made sure that the id is free.
         """
         with self._lock:
-            if len(self._table) >= self.max_sessions and self._next_to_leave() is None:
+            if not self._has_place():
                 return None, []
             self.misses += 1
             session = SessionState(key)
@@ -97,8 +100,13 @@ class SessionTable:
             record.leases, record.managed = 1, True
             record.declared, record.may_be_lost = declared, may_be_lost
             self._departures.forget(key)
-            left = self._shrink()
+            left = self._shrink(session)
         return session, left
+
+    def has_place(self) -> bool:
+        """Whether one more session may begin."""
+        with self._lock:
+            return self._has_place()
 
     def holds(self, key: str) -> Record | None:
         """The record of the live session of this id; does not count as a use."""
@@ -106,15 +114,24 @@ class SessionTable:
             session = self._table.get(key) or self._evicted.get(key)
             return None if session is None else session.record
 
-    def end_lease(self, record: Record) -> bool:
-        """One user less; whether the session was dropped meanwhile and ends now."""
+    def end_lease(self, record: Record) -> tuple[bool, list[SessionState]]:
+        """One user less; whether the session was dropped meanwhile and is out now.
+
+        Returns with it those that left, because more were in use than the table keeps.
+        """
         with self._lock:
             record.leases -= 1
             record.used_at = self._clock()
-            return record.dropped and not record.leases
+            if record.dropped and not record.leases:
+                session = record.session
+                if session is not None:
+                    self._take_out(session)
+                return True, []
+            left = self._shrink(None)
+        return False, left
 
-    def drop(self, key: str) -> tuple[Record, bool] | None:
-        """Take the session of this id out for good; its record, and whether it is still leased.
+    def drop(self, key: str) -> tuple[SessionState, bool] | None:
+        """Take the session of this id out for good; returns it, and whether it is still leased.
 
         A leased one stays in the table until its last lease has ended, and ends then.
         """
@@ -125,44 +142,37 @@ class SessionTable:
             record = session.record
             if record.leases:
                 record.dropped = True
-                return record, True
+                return session, True
             self._take_out(session)
             record.dropped = True
-            return record, False
+            return session, False
 
-    def drop_idle(self, key: str) -> Record | None:
-        """Take the session of this id out for good, unless it came into use meanwhile."""
+    def drop_idle(self, key: str, moment: float) -> SessionState | None:
+        """Take the session of this id out for good and return it, unless used since `moment`."""
         with self._lock:
             session = self._table.get(key)
-            if session is None or session.record is None or not session.record.may_go():
+            record = None if session is None else session.record
+            if session is None or record is None or not _idle(record, moment):
                 return None
             self._take_out(session)
-            session.record.dropped = True
-            return session.record
-
-    def finish_drop(self, record: Record) -> None:
-        """Take a session out whose last lease has ended."""
-        with self._lock:
-            session = record.session
-            if session is not None:
-                self._take_out(session)
+            record.dropped = True
+            return session
 
     def evict(self, key: str) -> Record | None:
-        """Let go of a session that is not in use; its state lives as long as somebody holds it."""
+        """Let go of a session that may be lost; its state lives as long as somebody holds it."""
         with self._lock:
             session = self._table.get(key)
-            if session is None or session.record is None or session.record.leases:
+            record = None if session is None else session.record
+            if session is None or record is None or not record.may_be_evicted():
                 return None
-            del self._table[key]
-            self._evicted[key] = session
-            self.evictions += 1
-            return session.record
+            self._let_leave(session)
+            return record
 
     def idle_since(self, moment: float) -> list[str]:
         """Ids of sessions under leases whose last use ended before `moment`, oldest first."""
         with self._lock:
             records = [session.record for session in self._table.values()]
-        return [one.session_id for one in records if one and one.may_go() and one.used_at < moment]
+        return [one.session_id for one in records if one and _idle(one, moment)]
 
     def depart(self, key: str, how: str, reason: str) -> Departure:
         """Remember how a session left."""
@@ -207,30 +217,33 @@ class SessionTable:
         record = session.record
         if record is None:
             record = session.record = Record(session)
-            end = finalize(session, self._dead.append, record)
+            end = finalize(session, _bury, record, self._dead)
             end.atexit = False
+        record.listed = True
         self._table[session.session_id] = session
         return self._use(session)
 
     def _use(self, session: SessionState) -> Record:
-        record = session.record
-        assert record is not None
+        record: Record = session.record  # type: ignore[assignment]  # what is listed has one
         self._table.move_to_end(session.session_id)
-        self._order += 1
-        record.order, record.used_at = self._order, self._clock()
+        self._order = record.order = self._order + 1
+        if record.managed:  # others do not expire, and are found far more often
+            record.used_at = self._clock()
         return record
 
-    def _shrink(self) -> list[SessionState]:
+    def _shrink(self, new: SessionState | None) -> list[SessionState]:
+        """Those that leave so that `new`, which stays, has its place."""
         left: list[SessionState] = []
         while len(self._table) > self.max_sessions:
             session = self._next_to_leave()
-            if session is None:
+            if session is None or session is new:
                 break
-            del self._table[session.session_id]
-            self._evicted[session.session_id] = session
-            self.evictions += 1
+            self._let_leave(session)
             left.append(session)  # the caller lets go of it, outside the lock
         return left
+
+    def _has_place(self) -> bool:
+        return len(self._table) < self.max_sessions or self._next_to_leave() is not None
 
     def _next_to_leave(self) -> SessionState | None:
         """The least recently used session that is not in use and may leave."""
@@ -239,12 +252,31 @@ class SessionTable:
                 return session
         return None
 
+    def _let_leave(self, session: SessionState) -> None:
+        assert session.record is not None
+        session.record.listed = False
+        del self._table[session.session_id]
+        self._evicted[session.session_id] = session
+        self.evictions += 1
+
     def _take_out(self, session: SessionState) -> None:
+        assert session.record is not None
+        session.record.listed = False
         if self._table.get(session.session_id) is session:
             del self._table[session.session_id]
         if self._evicted.get(session.session_id) is session:
             del self._evicted[session.session_id]
         self._outside[id(session)] = session
+
+
+def _idle(record: Record, moment: float) -> bool:
+    return record.may_go() and record.used_at < moment
+
+
+def _bury(record: Record, dead: deque[Record]) -> None:
+    """Nobody holds the session any more; may run anywhere, so it takes no lock."""
+    record.units.clear()  # what was parked goes at once, files too
+    dead.append(record)
 
 
 def key_of(session_id: object) -> str:

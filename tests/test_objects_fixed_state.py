@@ -10,6 +10,7 @@ import torch
 from statekit.accounting import SeenStorages
 from statekit.errors import NotAllocatedError, PayloadError
 from statekit.objects import FixedState
+from statekit.objects.parkable import Away
 from statekit.on_commit import OnCommit
 from tests.equivalence.bits import assert_same_bits
 
@@ -359,12 +360,13 @@ class AwayOnPaper:
     def __init__(self, obj: FixedState[Any]) -> None:
         self.obj, self.let_go_calls = obj, 0
         self.copy = {name: part.clone() for name, part in (obj.park_payload() or {}).items()}
-        obj.put_away(self)
+        assert obj.put_away(obj.park_payload(), Away(self, "state"))
 
     def bring_back(self) -> None:
-        self.obj.put_back(self.copy)
+        self.obj.put_back(self.copy, self)
 
-    def let_go(self) -> None:
+    def let_go(self, key: str) -> None:
+        assert key == "state"
         self.let_go_calls += 1
 
 

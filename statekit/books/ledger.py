@@ -4,7 +4,7 @@ Owns numbers only: intervals of addresses with how many values hold each, and su
 occupies is found out by `statekit.books.footprint`.
 
     L1  `totals()[d]` is the size of the union of all booked intervals on d, plus booked handles.
-    L2  An interval that only one value holds is `exclusive`: giving that value up frees it.
+    L2  What only the values in question hold is `exclusive`: giving them all up frees it.
 
 Thread-safe, with a lock of its own that guards arithmetic alone.
 """
@@ -12,11 +12,11 @@ Thread-safe, with a lock of its own that guards arithmetic alone.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from statekit.accounting import merge_bytes
+from statekit.books.coverage import Coverage
 from statekit.books.footprint import Interval
 
 __all__ = ["Ledger"]
@@ -27,10 +27,9 @@ class Ledger:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holders: Counter[Interval] = Counter()
-        self._sorted: dict[str, list[tuple[int, int]]] = {}
-        self._sums: dict[str, int] = {}
-        self._overlapping: set[str] = set()
+        self._holders: dict[Interval, int] = {}
+        self._shared: set[Interval] = set()
+        self._coverage: dict[str, Coverage] = {}
         self._handles: dict[str, int] = {}
 
     def rebook(
@@ -41,16 +40,16 @@ class Ledger:
         new_handles: Mapping[str, int] | None = None,
     ) -> None:
         """Book `new` in place of `old`, and bytes known by device alone likewise."""
+        change = Counter(new)
+        change.subtract(Counter(old))
         with self._lock:
-            for interval in new:
-                self._holders[interval] += 1
-                if self._holders[interval] == 1:
-                    self._insert(interval)
-            for interval in old:
-                self._holders[interval] -= 1
-                if not self._holders[interval]:
-                    del self._holders[interval]
-                    self._remove(interval)
+            # What goes first: what comes may lie where it was.
+            for interval, count in change.items():
+                if count < 0:
+                    self._book(interval, count)
+            for interval, count in change.items():
+                if count > 0:
+                    self._book(interval, count)
             for device, nbytes in (old_handles or {}).items():
                 self._handles[device] -= nbytes
             merge_bytes(self._handles, new_handles or {})
@@ -58,46 +57,54 @@ class Ledger:
     def totals(self) -> dict[str, int]:
         """Bytes by device; devices with none are left out."""
         with self._lock:
-            for device in tuple(self._overlapping):
-                self._sweep(device)
-            total = {device: nbytes for device, nbytes in self._sums.items() if nbytes}
+            total = {device: one.nbytes for device, one in self._coverage.items() if one.nbytes}
             return merge_bytes(total, {d: n for d, n in self._handles.items() if n})
 
+    def holds_alone(self, intervals: frozenset[Interval]) -> bool:
+        """Whether each of these, which are booked, is held once and overlaps with nothing."""
+        with self._lock:
+            if not self._shared.isdisjoint(intervals):
+                return False
+            if not any(one.doubled for one in self._coverage.values()):
+                return True
+            return all(
+                self._coverage[device].covered(start, end, 1) == end - start
+                for device, start, end in intervals
+            )
+
     def exclusive(self, intervals: Iterable[Interval]) -> dict[str, int]:
-        """Bytes by device of those intervals that one value alone holds."""
+        """Bytes by device that nothing but these holds, each as often as it is named here."""
         total: dict[str, int] = {}
         with self._lock:
-            for interval in intervals:
-                if self._holders[interval] == 1:
+            edges: dict[str, Counter[int]] = {}
+            for interval, count in Counter(intervals).items():
+                if self._holders.get(interval) == count:
                     device, start, end = interval
-                    total[device] = total.get(device, 0) + end - start
-        return total
+                    edges.setdefault(device, Counter()).update({start: 1})
+                    edges[device].subtract({end: 1})
+            for device, steps in edges.items():
+                coverage, mine, start = self._coverage[device], 0, 0
+                for end in sorted(steps):
+                    if mine:
+                        nbytes = coverage.covered(start, end, mine)
+                        total[device] = total.get(device, 0) + nbytes
+                    mine, start = mine + steps[end], end
+        return {device: nbytes for device, nbytes in total.items() if nbytes}
 
-    def _insert(self, interval: Interval) -> None:
+    def _book(self, interval: Interval, count: int) -> None:
+        """So many values more hold the interval."""
         device, start, end = interval
-        spans = self._sorted.setdefault(device, [])
-        place = bisect_left(spans, (start, end))
-        if (place and spans[place - 1][1] > start) or (
-            place < len(spans) and spans[place][0] < end
-        ):
-            self._overlapping.add(device)
-        insort(spans, (start, end))
-        self._sums[device] = self._sums.get(device, 0) + end - start
-
-    def _remove(self, interval: Interval) -> None:
-        device, start, end = interval
-        spans = self._sorted[device]
-        del spans[bisect_left(spans, (start, end))]
-        self._sums[device] -= end - start
-
-    def _sweep(self, device: str) -> None:
-        """Sum the union of a device's intervals; if none overlap any more, say so."""
-        covered, reached, overlapping = 0, 0, False
-        for start, end in self._sorted.get(device, ()):
-            if start < reached:
-                overlapping = True
-            covered += max(0, end - max(start, reached))
-            reached = max(reached, end)
-        self._sums[device] = covered
-        if not overlapping:
-            self._overlapping.discard(device)
+        before = self._holders.get(interval, 0)
+        after = before + count
+        if after:
+            self._holders[interval] = after
+        else:
+            del self._holders[interval]
+        if not before:
+            self._coverage.setdefault(device, Coverage()).add(start, end)
+        elif not after:
+            self._coverage[device].remove(start, end)
+        if after > 1:
+            self._shared.add(interval)
+        else:
+            self._shared.discard(interval)

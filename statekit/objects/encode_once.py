@@ -35,4 +35,4 @@ class EncodeOnce(HeldValue[Payload]):
     @property
     def encoded(self) -> bool:
         """Whether a payload is committed, parked or not."""
-        return self._committed is not None or self._away is not None
+        return self._held is not None

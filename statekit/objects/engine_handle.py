@@ -50,6 +50,10 @@ class EngineHandle(StateObject[Chunk, EngineOwned]):
     Holds no data. The view is the engine's own object, before a commit and after it: through it
     the model reads, as it does without a manager. Closing ends a chunk that is staged as well:
     there is nothing left that could commit it.
+
+    No schema speaks of a handle, so a manager counts it in its budgets and never gives it up alone.
+    It is closed when its session ends: with a drop or an expiry at once, after an eviction when
+    nobody holds the session any more, at the manager's next call.
     """
 
     def __init__(self) -> None:

@@ -9,8 +9,8 @@ import torch
 
 from statekit.accounting import SeenStorages, device_bytes
 from statekit.errors import NotAllocatedError, PayloadError
+from statekit.objects.parkable import ParkableObject
 from statekit.on_commit import KEEP_AS_IS, OnCommit
-from statekit.state_object import StateObject
 
 __all__ = ["FixedState"]
 
@@ -20,7 +20,7 @@ Shape = Sequence[int]
 _ONE = ""  # the name of the part where the payload is one tensor
 
 
-class FixedState(StateObject[Payload, "Payload | None"]):
+class FixedState(ParkableObject[Payload, "Payload | None"]):
     """One tensor, or several by name, such as the recurrent state of a layer.
 
     A commit copies into the buffers, so that whoever holds them (a CUDA graph, a kernel's argument
@@ -33,7 +33,6 @@ class FixedState(StateObject[Payload, "Payload | None"]):
     def __init__(self) -> None:
         self._allocated = False
         self._on_commit = KEEP_AS_IS
-        self._buffers: dict[str, torch.Tensor] | None = None
         self._staged: dict[str, torch.Tensor] | None = None
 
     def allocate(
@@ -74,7 +73,7 @@ class FixedState(StateObject[Payload, "Payload | None"]):
         elif dtype is not None:
             raise TypeError("dtype needs a shape; without one, the first payload gives both")
         self.reset()
-        self._allocated, self._buffers, self._on_commit = True, buffers, on_commit
+        self._allocated, self._held, self._on_commit = True, buffers, on_commit
         return self
 
     def allocate_like(
@@ -88,7 +87,7 @@ class FixedState(StateObject[Payload, "Payload | None"]):
         parts = _parts(payload)
         buffers = {name: _buffer_like(part, zero) for name, part in parts.items()}
         self.reset()
-        self._allocated, self._buffers, self._on_commit = True, buffers, on_commit
+        self._allocated, self._held, self._on_commit = True, buffers, on_commit
         return self
 
     def stage(self, payload: Payload) -> None:
@@ -101,27 +100,27 @@ class FixedState(StateObject[Payload, "Payload | None"]):
             NotAllocatedError: the object is not allocated.
             PayloadError: names, shape, dtype or device are not those of the buffers.
         """
-        self._require("stage")
+        buffers = self._require("stage")
         parts = {name: self._on_commit.apply(part) for name, part in _parts(payload).items()}
-        self._check(parts)
-        buffers = (self._buffers or {}).values()
-        self._staged = {name: _at_rest(part, buffers) for name, part in parts.items()}
+        _check(parts, buffers)
+        over = (buffers or {}).values()
+        self._staged = {name: _at_rest(part, over) for name, part in parts.items()}
 
     def _promote(self) -> None:
-        self._require("commit")
+        before = self._require("commit")
         staged = self._staged
         if staged is None:
             return
-        self._check(staged)  # again: its owner may have changed it since; below, nothing can fail
-        if self._buffers is None:
+        _check(staged, before)  # again: its owner may have changed it; below, nothing can fail
+        if before is None:
             buffers = {name: _buffer_like(part, zero=False) for name, part in staged.items()}
         else:
             # A new dict: who is copying the buffers away sees by it that they have changed.
-            buffers = dict(self._buffers)
+            buffers = dict(before)
         with torch.no_grad():
             for name, part in staged.items():
                 buffers[name].copy_(part)
-        self._buffers, self._staged = buffers, None
+        self._held, self._staged = buffers, None
 
     def discard(self) -> None:
         """Drop the staged payload; the buffers stay as they are."""
@@ -135,8 +134,8 @@ class FixedState(StateObject[Payload, "Payload | None"]):
         Raises:
             NotAllocatedError: the object is not allocated.
         """
-        self._require("view")
-        parts: Any = self._staged if include_staged and self._staged is not None else self._buffers
+        buffers = self._require("view")
+        parts: Any = self._staged if include_staged and self._staged is not None else buffers
         if parts is None:
             return None
         shown: Any = parts[_ONE] if _ONE in parts else dict(parts)
@@ -145,66 +144,51 @@ class FixedState(StateObject[Payload, "Payload | None"]):
     def evict(self, policy: object = None) -> int:
         """Drop the buffers and return their bytes."""
         freed = self._releasable_nbytes()
-        self._let_go()
-        self._buffers, self._allocated = None, False
+        self._hold(None)
+        self._allocated = False
         return freed
 
     def reset(self) -> None:
         """Return to the unallocated state."""
-        self._let_go()
-        self._allocated = False
-        self._buffers = self._staged = None
+        self._hold(None)
+        self._allocated, self._staged = False, None
 
     @property
     def resident(self) -> bool:
         """Whether the object is allocated, with buffers, before the first payload, or parked."""
         return self._allocated
 
-    def committed(self) -> Any:
-        """The buffers, for counting; None before the first payload and while they are parked."""
-        return self._buffers
-
     def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Bytes of the buffers by device."""
-        return device_bytes(self._buffers, seen)
+        return device_bytes(self.committed(), seen)
 
     def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Bytes of the staged payload by device."""
         return device_bytes(self._staged, seen)
 
-    def park_payload(self) -> dict[str, torch.Tensor] | None:
-        """The buffers by name; None where there are none, or a payload is staged beside them."""
-        return self._buffers if self._staged is None else None
-
-    def put_away(self, away: Any) -> None:
-        """Let go of the buffers; the next use calls `away.bring_back()`."""
-        self._away, self._buffers = away, None
-
-    def put_back(self, payload: dict[str, torch.Tensor]) -> None:
-        """Hold the buffers again."""
-        self._away, self._buffers = None, payload
-
-    def _require(self, operation: str) -> None:
-        """Every use comes through here, so parked buffers are back before it."""
+    def _require(self, operation: str) -> dict[str, torch.Tensor] | None:
+        """The buffers; every use comes through here, so parked ones are back before it."""
         if not self._allocated:
             raise NotAllocatedError("FixedState", operation)
-        self._come_back()
+        buffers: dict[str, torch.Tensor] | None = self._come_back()
+        return buffers
 
-    def _check(self, parts: Mapping[str, torch.Tensor]) -> None:
-        """Refuse what cannot be copied into the buffers as it is."""
-        if self._buffers is None:
-            return
-        if parts.keys() != self._buffers.keys():
-            found, wanted = (
-                "one tensor" if _ONE in names else f"parts {sorted(names)}"
-                for names in (parts, self._buffers)
-            )
-            raise PayloadError("FixedState", found, f"pass {wanted}, as allocated")
-        for name, buffer in self._buffers.items():
-            found, wanted = _kind(parts[name]), _kind(buffer)
-            if found != wanted:
-                where = f"FixedState, part {name!r}" if name else "FixedState"
-                raise PayloadError(where, found, f"pass {wanted}, as allocated")
+
+def _check(parts: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor] | None) -> None:
+    """Refuse what cannot be copied into the buffers as it is."""
+    if buffers is None:
+        return
+    if parts.keys() != buffers.keys():
+        found, wanted = (
+            "one tensor" if _ONE in names else f"parts {sorted(names)}"
+            for names in (parts, buffers)
+        )
+        raise PayloadError("FixedState", found, f"pass {wanted}, as allocated")
+    for name, buffer in buffers.items():
+        found, wanted = _kind(parts[name]), _kind(buffer)
+        if found != wanted:
+            where = f"FixedState, part {name!r}" if name else "FixedState"
+            raise PayloadError(where, found, f"pass {wanted}, as allocated")
 
 
 def _parts(payload: Any) -> dict[str, torch.Tensor]:

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from statekit.accounting import SeenStorages, device_bytes
 from statekit.errors import NotAllocatedError, PayloadError
+from statekit.objects.parkable import ParkableObject
 from statekit.on_commit import KEEP_AS_IS, OnCommit
-from statekit.state_object import StateObject
 
 __all__ = ["HeldValue"]
 
@@ -15,7 +15,7 @@ Payload = TypeVar("Payload")
 Self = TypeVar("Self", bound="HeldValue[Any]")
 
 
-class HeldValue(StateObject[Payload, "Payload | None"]):
+class HeldValue(ParkableObject[Payload, "Payload | None"]):
     """Holds one payload of any type, the newest; None is what a reader gets before there is one.
 
     A reader gets the very object that was stored, until it has been parked and brought back: then
@@ -25,7 +25,6 @@ class HeldValue(StateObject[Payload, "Payload | None"]):
     def __init__(self) -> None:
         self._allocated = False
         self._on_commit = KEEP_AS_IS
-        self._committed: Payload | None = None
         self._staged: Payload | None = None
 
     def allocate(self: Self, *, on_commit: OnCommit = KEEP_AS_IS) -> Self:
@@ -55,8 +54,8 @@ class HeldValue(StateObject[Payload, "Payload | None"]):
     def _promote(self) -> None:
         self._require("commit")
         if self._staged is not None:
-            self._let_go()
-            self._committed, self._staged = self._staged, None
+            self._hold(self._staged)
+            self._staged = None
 
     def discard(self) -> None:
         """Drop the staged payload; a committed one stays."""
@@ -69,8 +68,8 @@ class HeldValue(StateObject[Payload, "Payload | None"]):
             NotAllocatedError: the object is not allocated.
         """
         self._require("clear")
-        self._let_go()
-        self._committed = self._staged = None
+        self._hold(None)
+        self._staged = None
 
     def view(self, *, include_staged: bool = True) -> Payload | None:
         """The payload, or None; a parked one is brought back first.
@@ -82,50 +81,33 @@ class HeldValue(StateObject[Payload, "Payload | None"]):
         self._require("view")
         if include_staged and self._staged is not None:
             return self._staged
-        self._come_back()
-        return self._committed
+        payload: Payload | None = self._come_back()
+        return payload
 
     def evict(self, policy: object = None) -> int:
         """Drop the committed payload and return the bytes that this object no longer holds."""
         freed = self._releasable_nbytes()
-        self._let_go()
-        self._committed, self._allocated = None, False
+        self._hold(None)
+        self._allocated = False
         return freed
 
     def reset(self) -> None:
         """Return to the unallocated state."""
-        self._let_go()
-        self._allocated = False
-        self._committed = self._staged = None
+        self._hold(None)
+        self._allocated, self._staged = False, None
 
     @property
     def resident(self) -> bool:
         """Whether the object is allocated, with or without a payload, parked or not."""
         return self._allocated
 
-    def committed(self) -> Any:
-        """The committed payload, for counting; None while it is parked."""
-        return self._committed
-
     def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Bytes of the committed payload by device; a parked one is its session's to count."""
-        return device_bytes(self._committed, seen)
+        return device_bytes(self.committed(), seen)
 
     def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Bytes of the staged payload by device."""
         return device_bytes(self._staged, seen)
-
-    def park_payload(self) -> Payload | None:
-        """The committed payload; None where there is none, or staged data beside it."""
-        return self._committed if self._staged is None else None
-
-    def put_away(self, away: Any) -> None:
-        """Let go of the payload; the next reader calls `away.bring_back()`."""
-        self._away, self._committed = away, None
-
-    def put_back(self, payload: Payload) -> None:
-        """Hold `payload` again."""
-        self._away, self._committed = None, payload
 
     def _require(self, operation: str) -> None:
         if not self._allocated:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,15 +11,15 @@ import torch
 from statekit.accounting import SeenStorages, device_bytes
 from statekit.errors import NotAllocatedError
 from statekit.objects.frames import check_piece, newest_frames
+from statekit.objects.parkable import ParkableObject
 from statekit.on_commit import KEEP_AS_IS, OnCommit
-from statekit.state_object import StateObject
 
 __all__ = ["LatentBuffer"]
 
 Item = TypeVar("Item")
 
 
-class LatentBuffer(StateObject[Item, "list[Item]"]):
+class LatentBuffer(ParkableObject[Item, "list[Item]"]):
     """An append buffer of tensors or arrays (any objects, where the bound is in items).
 
     A bound in items keeps the newest `maxlen` items. A bound in frames keeps the newest `maxlen`
@@ -32,7 +32,8 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         self._maxlen: int | None = None
         self._axis: int | None = None
         self._on_commit = KEEP_AS_IS
-        self._items: list[Item] = []
+        self._held: Any = []
+        self.written = object()
         self._staged: tuple[Item, ...] = ()
 
     def allocate(
@@ -83,18 +84,22 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
             PayloadError: `payload` is None; or the bound is in frames, and `payload` has no such
                 axis or cannot be joined with what the buffer holds.
         """
-        self._require("stage")
+        items = self._require("stage")
         item = self._on_commit.apply(payload)
-        check_piece(item, self._axis, (self._staged or self._items)[-1:])
+        check_piece(item, self._axis, (self._staged or items)[-1:])
         self._staged = (*self._staged, item)
 
     def _promote(self) -> None:
-        self._require("commit")
+        items = self._require("commit")
+        self._commit(items, self._staged)
+
+    def _commit(self, items: list[Item], new: Iterable[Item]) -> None:
         if self._maxlen is None:
-            self._items.extend(self._staged)
+            items.extend(new)
         else:
-            self._items = self._bounded([*self._items, *self._staged])
+            self._held = self._bounded([*items, *new])
         self._staged = ()
+        self.written = object()
 
     def discard(self) -> None:
         """Drop the staged items."""
@@ -113,14 +118,15 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
 
         Raises: as `append`; then nothing was changed.
         """
-        staged = self._staged
-        try:
-            for payload in payloads:
-                self.stage(payload)
-            self._promote()
-        except BaseException:
-            self._staged = staged
-            raise
+        items = self._require("stage")
+        new = list(self._staged)
+        newest: Sequence[Item] = (new or items)[-1:]
+        for payload in payloads:
+            item = self._on_commit.apply(payload)
+            check_piece(item, self._axis, newest)
+            new.append(item)
+            newest = (item,)
+        self._commit(items, new)
 
     def replace(self, payloads: Iterable[Item]) -> None:
         """Hold these items in place of all others, committed and staged.
@@ -133,7 +139,8 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
             item = self._on_commit.apply(payload)
             check_piece(item, self._axis, items[-1:])
             items.append(item)
-        self._items, self._staged = self._bounded(items), ()
+        self._held, self._staged = self._bounded(items), ()
+        self.written = object()
 
     def view(self, *, include_staged: bool = True) -> list[Item]:
         """The kept items, oldest first, in a new list.
@@ -141,10 +148,10 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
         Raises:
             NotAllocatedError: the buffer is not allocated.
         """
-        self._require("view")
+        items = self._require("view")
         if include_staged and self._staged:
-            return self._bounded([*self._items, *self._staged])
-        return list(self._items)
+            return self._bounded([*items, *self._staged])
+        return list(items)
 
     def joined(self, axis: int) -> Item | None:
         """The kept items, staged ones too, joined along `axis`; None if there are none.
@@ -174,49 +181,42 @@ class LatentBuffer(StateObject[Item, "list[Item]"]):
     def evict(self, policy: object = None) -> int:
         """Drop the committed items and return their bytes."""
         freed = self._releasable_nbytes()
-        self._let_go()
-        self._items, self._allocated = [], False
+        self._hold([])
+        self._allocated = False
         return freed
 
     def reset(self) -> None:
         """Return to the unallocated state."""
-        self._let_go()
-        self._allocated, self._items, self._staged = False, [], ()
+        self._hold([])
+        self._allocated, self._staged = False, ()
 
     @property
     def resident(self) -> bool:
         """Whether the buffer is allocated, empty or not, parked or not."""
         return self._allocated
 
-    def committed(self) -> Any:
-        """The committed items, for counting; none while they are parked."""
-        return self._items
-
     def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Bytes of the committed items by device."""
-        return device_bytes(self._items, seen)
+        return device_bytes(self.committed(), seen)
 
     def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Bytes of the staged items by device."""
         return device_bytes(self._staged, seen)
 
+    def staged(self) -> Any:
+        """The staged items; None where there are none."""
+        return self._staged or None
+
     def park_payload(self) -> list[Item] | None:
         """The committed items; None where there are none, or staged ones beside them."""
-        return self._items if self._items and not self._staged else None
+        return super().park_payload() or None
 
-    def put_away(self, away: Any) -> None:
-        """Let go of the items; the next use calls `away.bring_back()`."""
-        self._away, self._items = away, []
-
-    def put_back(self, payload: list[Item]) -> None:
-        """Hold the items again."""
-        self._away, self._items = None, payload
-
-    def _require(self, operation: str) -> None:
-        """Every use comes through here, so parked items are back before it."""
+    def _require(self, operation: str) -> list[Item]:
+        """The committed items; every use comes through here, so parked ones are back before it."""
         if not self._allocated:
             raise NotAllocatedError("LatentBuffer", operation)
-        self._come_back()
+        items: list[Item] = self._come_back()
+        return items
 
     def _bounded(self, items: list[Any]) -> list[Any]:
         """The newest part of `items` that the bound keeps."""

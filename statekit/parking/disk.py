@@ -56,6 +56,7 @@ class DiskTier:
     """
 
     name = "disk"
+    takes_nbytes = HEAD_NBYTES
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         try:

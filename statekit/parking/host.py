@@ -66,6 +66,7 @@ class HostTier:
             raise ValueError(f"max_pinned_bytes must not be negative, got {max_pinned_bytes}")
         self._engine = CudaEngine() if engine is None else engine
         self._pool = PinnedPool(self._engine.pin, max_pinned_bytes, chunk_bytes)
+        self.takes_nbytes = chunk_bytes - 1  # the last chunk is whole
 
     def begin_park(self, image: Image) -> Transfer[HostParked]:
         """Begin to copy the image's storages into host memory.

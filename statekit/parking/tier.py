@@ -43,6 +43,8 @@ class Tier(Protocol):
     """A place for values that nobody uses now."""
 
     name: str
+    takes_nbytes: int
+    """What a parked value takes beyond its own bytes, at most."""
 
     def begin_park(self, image: Image) -> Parking:
         """Begin to copy the image's storages; `finish` of the result ends it.

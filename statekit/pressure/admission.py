@@ -6,46 +6,68 @@ here: what is given up to make room (`statekit.pressure.relief`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
+from statekit.accounting import merge_bytes
+from statekit.books.footprint import Interval
 from statekit.books.record import Record, ValueLimit
 from statekit.declared import declared_bytes
 from statekit.errors import BudgetTooSmallError, SessionAdmissionError
+from statekit.pressure.release_units import ReleaseUnit, release_units
 from statekit.spec import ModelSpec
 
-__all__ = ["Promise", "promise", "promised", "refuse", "require_one_fits"]
+__all__ = ["Promise", "missing", "promise", "promised", "refuse", "require_one_fits"]
 
 
 @attrs.frozen
 class Promise:
-    """What one session is admitted with: bytes by real device, and the limit of each value."""
+    """What one session is admitted with: bytes by real device, and the limit of each value.
+
+    `staying` is the part of it that a session keeps also while nobody uses it: values that can
+    neither be parked nor rebuilt.
+    """
 
     by_device: Mapping[str, int]
+    staying: Mapping[str, int]
     limits: tuple[ValueLimit, ...]
 
 
 def promise(
-    spec: ModelSpec, model_device: str, overrides: Mapping[str, int] | None = None
+    spec: ModelSpec,
+    model_device: str,
+    overrides: Mapping[str, int] | None = None,
+    tiers: Collection[str] = (),
 ) -> Promise:
     """What `spec` declares for one session, with the second copies that a step needs.
 
     Unbounded values count with one item; values whose bytes nobody can compute count nothing.
     Remembered, since every session of a model is admitted with the same.
+
+    Args:
+        tiers: where the manager can park.
     """
-    key = (id(spec), model_device, tuple(sorted((overrides or {}).items())))
+    key = (id(spec), model_device, tuple(sorted((overrides or {}).items())), tuple(sorted(tiers)))
     found = _promises.get(key)
     if found is None:
-        found = _promises[key] = (spec, _promise(spec, model_device, overrides))
+        found = _promises[key] = (spec, _promise(spec, model_device, overrides, tiers))
     return found[1]
 
 
 _promises: dict[tuple[object, ...], tuple[ModelSpec, Promise]] = {}
 
 
-def _promise(spec: ModelSpec, model_device: str, overrides: Mapping[str, int] | None) -> Promise:
+def _promise(
+    spec: ModelSpec,
+    model_device: str,
+    overrides: Mapping[str, int] | None,
+    tiers: Collection[str],
+) -> Promise:
     total: dict[str, int] = {}
+    staying: dict[str, int] = {}
+    units = [unit for unit in release_units(spec) if _may_go(unit, tiers)]
     limits = []
     for value in spec:
         declared = declared_bytes(spec, value, overrides)
@@ -54,26 +76,57 @@ def _promise(spec: ModelSpec, model_device: str, overrides: Mapping[str, int] | 
         device = model_device if value.device == "model" else value.device
         nbytes = max(declared.first, declared.steady) + declared.pending
         total[device] = total.get(device, 0) + nbytes
+        key = re.sub(r"\{.*?\}", "0", spec.keys_of(value)[0])
+        if value.bucket == "attrs" or not any(unit.pattern.fullmatch(key) for unit in units):
+            staying[device] = staying.get(device, 0) + nbytes
         if value.ring is None or value.ring.bound is not None:
             limits.append(
                 ValueLimit(value.name, spec.key_pattern(value), value.bucket == "attrs", nbytes)
             )
-    return Promise(total, tuple(limits))
+    return Promise(total, staying, tuple(limits))
 
 
-def promised(records: Iterable[Record]) -> dict[str, int]:
+def _may_go(unit: ReleaseUnit, tiers: Collection[str]) -> bool:
+    return unit.rebuildable or any(tier in tiers for tier in unit.tiers)
+
+
+def promised(records: Iterable[Record], tiers: Collection[str] = ()) -> dict[str, int]:
     """Bytes by device that live sessions were admitted with and do not hold yet.
 
-    A session that is parked has been given nothing in advance: room is made when it comes back.
+    To a session that nobody uses, no more is promised than what will stay of it: room for the
+    rest is made when it is used again.
     """
     total: dict[str, int] = {}
     for record in records:
-        if record.declared and not record.units:
-            measured = record.measured()
-            for device, nbytes in record.declared.items():
-                missing = nbytes - measured.get(device, 0)
-                if missing > 0:
-                    total[device] = total.get(device, 0) + missing
+        merge_bytes(total, missing(record, tiers))
+    return total
+
+
+def missing(record: Record, tiers: Collection[str] = ()) -> dict[str, int]:
+    """What is promised to one session, and not held by it yet."""
+    measured = record.measured()
+    declared = record.declared if record.leases else record.staying
+    going = {} if record.leases else _going(record, tiers)
+    left = {
+        device: nbytes - measured.get(device, 0) + going.get(device, 0)
+        for device, nbytes in declared.items()
+    }
+    return {device: nbytes for device, nbytes in left.items() if nbytes > 0}
+
+
+def _going(record: Record, tiers: Collection[str]) -> dict[str, int]:
+    """Bytes by device, as of the last look, of values that could be parked or released."""
+    session = record.session
+    units = () if session is None else session.release_units
+    patterns = [unit.pattern for unit in units if _may_go(unit, tiers)]
+    going: set[Interval] = set()
+    staying = {one for look in record.attrs.copy().values() for one in look.intervals}
+    for key, look in record.objects.copy().items():
+        may_go = any(pattern.fullmatch(key) for pattern in patterns)
+        (going if may_go else staying).update(look.intervals)
+    total: dict[str, int] = {}
+    for device, start, end in going - staying:
+        total[device] = total.get(device, 0) + end - start
     return total
 
 

@@ -76,9 +76,9 @@ def explain(record: Record, plan: Plan, budgets: Mapping[str, int]) -> Explanati
     for key, footprint in sorted(record.objects.copy().items()):
         unit = next((one for one in units if one.pattern.fullmatch(key)), None)
         if key in away:
-            where, nbytes = f"parked in {away[key].tier}", away[key].parked.nbytes_by_device()
+            where, nbytes = f"parked in {away[key].tier}", away[key].nbytes_by_device
             what = "comes back with the next use, together with all that was parked with it"
-        elif key in record.released:
+        elif key in record.released and not footprint.intervals:
             where, nbytes, what = "released", {}, "is rebuilt by the model with its next use"
         else:
             where, nbytes = "resident", _by_device(footprint.intervals)

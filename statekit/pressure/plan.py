@@ -75,11 +75,13 @@ class Facts:
     """All that a plan depends on: budgets and use in bytes by device, and the sessions.
 
     Each session has an id of its own. A device without a budget has room for everything.
+    `parking_takes` is what a tier takes for each parked value beyond its bytes, at most.
     """
 
     budgets: Mapping[str, int]
     used: Mapping[str, int]
     sessions: tuple[SessionFacts, ...] = ()
+    parking_takes: Mapping[Tier, int] = attrs.field(factory=dict)
 
 
 class Decision(NamedTuple):

@@ -74,6 +74,7 @@ class _Books:
 
     def __init__(self, facts: Facts) -> None:
         self.budgets = facts.budgets
+        self.parking_takes = facts.parking_takes
         self.used = dict(facts.used)
         self.over = {
             device: self.used.get(device, 0) - limit
@@ -124,7 +125,7 @@ class _Books:
                     del over[device]
         if tier is not None:
             device = _DEVICE_OF[tier]
-            used[device] = used.get(device, 0) + sum(frees.values())
+            used[device] = used.get(device, 0) + self.parked_nbytes(frees, tier)
         self.decisions.append(
             Decision(
                 action,
@@ -146,7 +147,13 @@ class _Books:
             if over > 0:
                 self.over[device] = over
         if decision.tier is not None:
-            self.used[_DEVICE_OF[decision.tier]] -= sum(decision.frees.values())
+            self.used[_DEVICE_OF[decision.tier]] -= self.parked_nbytes(
+                decision.frees, decision.tier
+            )
+
+    def parked_nbytes(self, nbytes: Mapping[str, int], tier: Tier) -> int:
+        """What these bytes take in `tier`."""
+        return sum(nbytes.values()) + self.parking_takes.get(tier, 0)
 
     def held(self, number: int, value: ValueFacts) -> Mapping[str, int]:
         """The bytes of a value by device, where it is now."""
@@ -155,7 +162,10 @@ class _Books:
             return value.nbytes
         if place == _GONE:
             return {}
-        return {HOST if place == _ON_HOST else DISK: sum(value.nbytes.values())}
+        if value.parked is not None and place == _PLACE_OF[value.parked]:
+            return {_DEVICE_OF[value.parked]: sum(value.nbytes.values())}
+        tier: Tier = "host" if place == _ON_HOST else "disk"
+        return {_DEVICE_OF[tier]: self.parked_nbytes(value.nbytes, tier)}
 
 
 def _release(books: _Books) -> None:
@@ -217,11 +227,10 @@ def _park(
             held = books.held(number, value)
             if not books.helps(held):
                 continue
-            total = sum(held.values())
             for tier in value.tiers:
                 # What is in host memory already, wholly or in part, gains nothing by going there.
                 useful = tier == "disk" or HOST not in held
-                if useful and books.has_room(_DEVICE_OF[tier], total):
+                if useful and books.has_room(_DEVICE_OF[tier], books.parked_nbytes(held, tier)):
                     books.take("park", session, value.name, held, tier)
                     place[number] = _PLACE_OF[tier]
                     break
@@ -286,7 +295,7 @@ def _leave_out(books: _Books, index: int, frees: dict[str, int]) -> None:
     for device, nbytes in decision.frees.items():
         frees[device] = frees.get(device, 0) + nbytes
     if decision.tier is not None:
-        frees[_DEVICE_OF[decision.tier]] -= sum(decision.frees.values())
+        frees[_DEVICE_OF[decision.tier]] -= books.parked_nbytes(decision.frees, decision.tier)
 
 
 def _replay(facts: Facts, decisions: Iterable[Decision | None]) -> _Books:

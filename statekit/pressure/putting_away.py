@@ -7,105 +7,118 @@ share is shared again afterwards. The tiers themselves are `statekit.parking`.
         good, until `bring_back` has given every object its payload again.
     U2  An object that is used while it is away brings its whole unit back first.
     U3  A payload that was changed while its copy was being made is not put away.
+    U4  What comes back goes to the object that it was taken from, and to no other one that is
+        held under its key by now.
 
 Thread rule: both directions hold the record's `transition`; never call with the manager's lock.
+Any thread may read a value meanwhile; whoever writes needs a lease.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
-
-import attrs
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from statekit.accounting import SeenStorages, device_bytes
 from statekit.books.footprint import Footprint
-from statekit.image.taking import take_image
+from statekit.image.taking import Image, take_image
+from statekit.objects.parkable import Away, ParkableObject
 from statekit.spec import Tier as TierName
 
 if TYPE_CHECKING:
     from statekit.books.record import Record
     from statekit.parking.tier import Parked, Tier
+    from statekit.session import SessionState
 
-__all__ = ["Away", "Parkable", "ParkedUnit", "put_away", "tier_name"]
-
-
-class Parkable(Protocol):
-    """What an object offers so that its payload can be put away."""
-
-    def park_payload(self) -> Any:
-        """The committed payload; None where there is nothing, or staged data beside it."""
-
-    def put_away(self, away: Away) -> None:
-        """Let go of the payload; every later use first calls `away.bring_back()`."""
-
-    def put_back(self, payload: Any) -> None:
-        """Hold `payload` again."""
-
-
-@attrs.frozen
-class Away:
-    """What an object holds in place of its payload."""
-
-    unit: ParkedUnit
-    key: str
-
-    def bring_back(self) -> None:
-        """Bring back everything that was put away together with the object."""
-        self.unit.bring_back()
-
-    def let_go(self) -> None:
-        """The object was reset: its payload is not wanted any more."""
-        self.unit.let_go(self.key)
+__all__ = ["ParkedUnit", "put_away"]
 
 
 class ParkedUnit:
-    """Objects of one session, by key, whose payloads are in one parked image."""
+    """Objects of one session, by key, whose payloads are in one parked image.
+
+    Attributes:
+        keys: of the objects that want their payload back.
+        tier: where the image is.
+        nbytes_by_device: bytes of the parked copy, less those of `kept`.
+        kept: live memory that the payloads share with values that were not put away.
+        came_from: bytes by device that bringing it back takes.
+    """
 
     def __init__(
         self,
         record: Record,
-        keys: Iterable[str],
+        objects: Mapping[str, ParkableObject[Any, Any]],
         parked: Parked,
-        tier: TierName,
-        came_from: Mapping[str, int],
+        tier: Tier,
+        image: Image,
         when_back: Callable[[ParkedUnit], None],
     ) -> None:
         self.record = record
-        self.keys = set(keys)
-        self.parked = parked
-        self.tier: TierName = tier
-        self.came_from = came_from
-        """Bytes by device that they will occupy again."""
+        self.keys = set(objects)
+        self.kept: tuple[object, ...] = image.recipe.kept
+        self.came_from: dict[str, int] = {}
+        for device, nbytes in image.recipe.storages:
+            self.came_from[device] = self.came_from.get(device, 0) + nbytes
+        # Weak: an object that holds a note of this unit would otherwise never be freed.
+        self._objects = {key: ref(obj) for key, obj in objects.items()}
         self._when_back = when_back
+        self._done = False
+        self._lies(parked, tier)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the parked copy."""
-        return sum(self.parked.nbytes_by_device().values())
+        return sum(self.nbytes_by_device.values())
 
     def bring_back(self) -> None:
         """Give every object its payload again; if that fails, the parked copy stays."""
         with self.record.transition:
-            if self not in self.record.units:
+            if self._done:
                 return  # another thread was faster
-            payloads = self.parked.begin_restore().finish()
-            session = self.record.session
-            for key in self.keys:
-                obj: Any = None if session is None else session.get(key)
-                if obj is not None:
-                    obj.put_back(payloads[key])
-            self.record.units.remove(self)
-            self.parked.discard()
+            objects = {key: obj for key in self.keys if (obj := self._objects[key]()) is not None}
+            payloads = self._parked.begin_restore().finish() if objects else {}
+            for key, obj in objects.items():
+                obj.put_back(payloads[key], self)
+            self._end()
         self._when_back(self)
 
     def let_go(self, key: str) -> None:
         """The object under `key` wants nothing back."""
         with self.record.transition:
             self.keys.discard(key)
-            if not self.keys and self in self.record.units:
-                self.record.units.remove(self)
-                self.parked.discard()
+            if not self.keys and not self._done:
+                self._end()
+
+    def move_to(self, tier: Tier) -> bool:
+        """Move the image from host memory to disk, without building the values; whether it was.
+
+        Raises:
+            ParkError: it stays where it is.
+        """
+        with self.record.transition:
+            if self._done or self.tier == tier.name:
+                return False
+            on_host: Any = self._parked  # what lies on disk is not moved
+            self._lies(on_host.move_to(tier), tier)
+            return True
+
+    def _lies(self, parked: Parked, tier: Tier) -> None:
+        self._parked = parked
+        self.tier: TierName = "disk" if tier.name == "disk" else "host"
+        seen = SeenStorages()
+        device_bytes(self.kept, seen)
+        self.nbytes_by_device: Mapping[str, int] = parked.nbytes_by_device(seen)
+
+    def count(self, seen: SeenStorages) -> dict[str, int]:
+        """Bytes by device of the parked copy and of `kept`, less what `seen` has met."""
+        return self._parked.nbytes_by_device(seen)
+
+    def _end(self) -> None:
+        self._done = True
+        if self in self.record.units:
+            self.record.units.remove(self)
+        self._parked.discard()
 
 
 def put_away(
@@ -113,68 +126,58 @@ def put_away(
     keys: Iterable[str],
     tier: Tier,
     when_back: Callable[[ParkedUnit], None],
-    may_go: Callable[[], bool],
 ) -> ParkedUnit | None:
     """Park the objects under `keys` in `tier`, or None where nothing was put away.
 
-    Args:
-        may_go: asked last, when the copy is made: whether the session is still not in use.
+    Call with the record's `transition` held. Whether the session may go is asked before the copy
+    and again when it is made.
 
     Raises:
         UnparkableError: a payload cannot be parked; nothing was done.
         ParkError: the tier failed; nothing was done.
     """
-    with record.transition:
-        session = record.session
-        if session is None or not may_go():
-            return None
-        objects: dict[str, Any] = {}
-        payloads: dict[str, Any] = {}
-        looks: dict[str, Footprint] = {}
-        for key in keys:
-            obj: Any = session.get(key)
-            payload = None if obj is None else obj.park_payload()
-            if payload is not None:
-                objects[key], payloads[key] = obj, payload
-                looks[key] = Footprint()
-                looks[key].refresh(payload)
-        if not objects:
-            return None
-        staying = _held_by_others(record, objects)
-        parking = tier.begin_park(take_image(payloads, keep=staying.meets))
-        try:
-            parked = parking.finish()
-        except BaseException:
-            parking.abort()
-            raise
-        unchanged = all(
-            objects[key].park_payload() is payload and looks[key].holds(payload)
-            for key, payload in payloads.items()
-        )
-        if not unchanged or not may_go():
-            parked.discard()
-            return None
-        came_from: dict[str, int] = {}
-        for device, start, end in {one for look in looks.values() for one in look.intervals}:
-            came_from[device] = came_from.get(device, 0) + end - start
-        unit = ParkedUnit(record, objects, parked, tier_name(tier), came_from, when_back)
-        record.units.append(unit)
-        for key, obj in objects.items():
-            obj.put_away(Away(unit, key))
-        return unit
-
-
-def tier_name(tier: Tier) -> TierName:
-    """The tier's name, as plans use it."""
-    return "disk" if tier.name == "disk" else "host"
-
-
-def _held_by_others(record: Record, going: Iterable[str]) -> SeenStorages:
-    """The memory that values of the session which stay hold as well."""
     session = record.session
+    if session is None or not record.may_go():
+        return None
+    objects: dict[str, ParkableObject[Any, Any]] = {}
+    payloads: dict[str, Any] = {}
+    looks: dict[str, Footprint] = {}
+    for key in keys:
+        obj = session.get(key)
+        payload = obj.park_payload() if isinstance(obj, ParkableObject) else None
+        if isinstance(obj, ParkableObject) and payload is not None:
+            objects[key], payloads[key], looks[key] = obj, payload, Footprint()
+            looks[key].refresh(payload)
+    if not objects:
+        return None
+    image = take_image(payloads, keep=_held_by_others(session, objects).meets)
+    parking = tier.begin_park(image)
+    try:
+        parked = parking.finish()
+    except BaseException:
+        parking.abort()
+        raise
+    changed = any(
+        objects[key].park_payload() is not payload or not looks[key].unchanged(payload)
+        for key, payload in payloads.items()
+    )
+    if changed or not record.may_go():
+        parked.discard()
+        return None
+    unit = ParkedUnit(record, objects, parked, tier, image, when_back)
+    record.units.append(unit)
+    for key, obj in objects.items():
+        if not obj.put_away(payloads[key], Away(unit, key)):
+            unit.let_go(key)
+    return unit if unit.keys else None
+
+
+def _held_by_others(session: SessionState, going: Iterable[str]) -> SeenStorages:
+    """The memory that what stays of the session holds as well."""
     staying = SeenStorages()
-    if session is not None:
-        device_bytes(session.attrs.copy(), staying)
-        keys = set(going)
-        device_bytes([one for key, one in session.committed().items() if key not in keys], staying)
+    keys = set(going)
+    device_bytes(session.attrs.copy(), staying)
+    device_bytes([one for key, one in session.committed().items() if key not in keys], staying)
+    session.staged_nbytes_by_device(staying)
+    device_bytes([unit.kept for unit in tuple(session.parked)], staying)
     return staying

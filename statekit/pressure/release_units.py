@@ -26,6 +26,8 @@ class ReleaseUnit:
         label: what messages call the unit, such as `und_kv+freqs_gen[positive]`.
         pattern: matches the session keys of its objects.
         sources: labels of the units that it is rebuilt from; inputs are not among them.
+        needs: other values that it is rebuilt from, which are never given up: whether each is in
+            `attrs`, and what matches its keys.
         rebuildable: whether the schema lets it be released: it can be rebuilt from values, or from
             inputs that are kept.
         cost_ms: what a rebuild takes, as far as the schema knows.
@@ -35,6 +37,7 @@ class ReleaseUnit:
     label: str
     pattern: re.Pattern[str]
     sources: tuple[str, ...] = ()
+    needs: tuple[tuple[bool, re.Pattern[str]], ...] = ()
     rebuildable: bool = False
     cost_ms: float = 0.0
     tiers: tuple[Tier, ...] = ()
@@ -128,11 +131,13 @@ def _unit(
     for name in outside:
         same = [label for label in labels.get(name, ()) if suffix and label.endswith(suffix)]
         from_units += same or labels.get(name, ())
+    needs = [spec[name] for name in outside if name not in labels and name not in spec.inputs]
     tiers = [one.park.tiers for one in together if one.park is not None]
     return ReleaseUnit(
         label=own,
         pattern=re.compile("|".join(patterns)),
         sources=tuple(dict.fromkeys(from_units)),
+        needs=tuple((one.bucket == "attrs", spec.key_pattern(one)) for one in needs),
         rebuildable=kept and all(_releasable(one) for one in together),
         cost_ms=sum(one.rebuild.cost_ms or 0.0 for one in together if one.rebuild),
         tiers=tiers[0] if len(tiers) == len(together) and len(set(tiers)) == 1 else (),

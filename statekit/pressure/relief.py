@@ -1,30 +1,44 @@
-"""Relief: from records to facts, from facts to a plan, from a plan to what is done.
+"""Relief: from records to a plan, from a plan to what is done.
 
-Owns the mechanism: it collects what the planner needs, carries decisions out one by one, and says
-what happened. Which decisions, and in which order, is the policy's business (`planner`).
+Owns the mechanism: it asks for a plan, carries decisions out one by one, and says what
+happened. Which decisions, and in which order, is the policy's business (`planner`).
 
     R1  Values are copied and files written with no lock held but the session's own `transition`.
     R2  A decision that cannot be carried out (a file that cannot be written, a session that came
         into use meanwhile) leaves everything as it was, and the others are carried out.
+    R3  Whatever a policy decides, nothing is given up that its schema does not allow: only what
+        can be rebuilt now is released, into no tier but the schema's is parked, and what may not
+        be lost is not evicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
+from statekit.accounting import merge_bytes
 from statekit.books.ledger import Ledger
 from statekit.books.record import Record
-from statekit.errors import StatekitError
-from statekit.events import Parked, ParkFailed, Released, Restored
-from statekit.pressure.plan import Decision, Facts, Plan, Policy, SessionFacts, ValueFacts
-from statekit.pressure.putting_away import ParkedUnit, put_away, tier_name
+from statekit.errors import PolicyError, StatekitError, UnparkableError
+from statekit.events import Event, Parked, ParkFailed, Released, Restored
+from statekit.pressure.facts import (
+    keys_of,
+    parked_label,
+    rebuildable_now,
+    session_facts,
+    units_of,
+)
+from statekit.pressure.plan import Decision, Facts, Plan, Policy
+from statekit.pressure.putting_away import ParkedUnit, put_away
 from statekit.pressure.release_units import ReleaseUnit
 
 if TYPE_CHECKING:
     from statekit.parking.tier import Tier
 
-__all__ = ["Relief"]
+__all__ = ["Outcome", "Relief"]
 
 
 class Relief:
@@ -38,7 +52,7 @@ class Relief:
         policy: Policy,
         clock: Callable[[], float],
         publish: Callable[..., None],
-        evict: Callable[[str, str], None],
+        evict: Callable[[str, str], bool],
     ) -> None:
         self.budgets = budgets
         self._ledger = ledger
@@ -47,168 +61,173 @@ class Relief:
         self._clock = clock
         self._publish = publish
         self._evict = evict
+        self._holding: set[Record] = set()
 
-    def used(self, records: Iterable[Record]) -> dict[str, int]:
+    @property
+    def tiers(self) -> Collection[str]:
+        """The names of the tiers that there are."""
+        return self._tiers.keys()
+
+    def used(self) -> dict[str, int]:
         """Bytes by device, parked ones included, as of the last look."""
         used = self._ledger.totals()
-        for record in records:
-            for unit in tuple(record.units):
-                for device, nbytes in unit.parked.nbytes_by_device().items():
-                    used[device] = used.get(device, 0) + nbytes
+        for unit in self._units():
+            merge_bytes(used, unit.nbytes_by_device)
         return used
 
-    @staticmethod
-    def parked(records: Iterable[Record]) -> dict[str, int]:
+    def parked(self) -> dict[str, int]:
         """Bytes by tier."""
         total: dict[str, int] = {}
-        for record in records:
-            for unit in tuple(record.units):
-                total[unit.tier] = total.get(unit.tier, 0) + unit.nbytes
+        for unit in self._units():
+            total[unit.tier] = total.get(unit.tier, 0) + unit.nbytes
         return total
 
+    def _units(self) -> Iterator[ParkedUnit]:
+        """All that is parked, found without a look at the sessions that have nothing parked."""
+        for record in tuple(self._holding):
+            if not record.units:
+                self._holding.discard(record)
+                if record.units:  # parked between the two
+                    self._holding.add(record)
+            yield from tuple(record.units)
+
+    def over(self, used: Mapping[str, int]) -> dict[str, int]:
+        """The devices that are over their budgets, and by how much."""
+        return {
+            device: used[device] - limit
+            for device, limit in self.budgets.items()
+            if used.get(device, 0) > limit
+        }
+
     def plan(self, records: Iterable[Record], extra: Mapping[str, int] | None = None) -> Plan:
-        """What the policy would do now, with `extra` bytes by device about to be used."""
+        """What the policy would do now, with `extra` bytes by device about to be used.
+
+        Raises:
+            PolicyError: the policy failed.
+        """
         records = tuple(records)
-        used = self.used(records)
-        for device, nbytes in (extra or {}).items():
-            used[device] = used.get(device, 0) + nbytes
-        if not any(used.get(device, 0) > limit for device, limit in self.budgets.items()):
+        used = merge_bytes(self.used(), extra or {})
+        if not self.over(used):
             return Plan()
-        facts = Facts(self.budgets, used, tuple(self._facts(record) for record in records))
-        return self._policy(facts)
-
-    def carry_out(self, plan: Plan, records: Mapping[str, Record]) -> None:
-        """Do what the plan says, in its order; neighbouring parks of one session are one unit."""
-        together: list[Decision] = []
-        for decision in (*plan.decisions, None):
-            if together and (
-                decision is None
-                or decision.action != "park"
-                or (decision.session_id, decision.tier)
-                != (together[0].session_id, together[0].tier)
-            ):
-                self._park(together, records.get(together[0].session_id))
-                together = []
-            if decision is None:
-                continue
-            if decision.action == "park":
-                together.append(decision)
-            elif decision.action == "release":
-                self._release(decision, records.get(decision.session_id))
-            else:
-                self._evict(decision.session_id, decision.reason)
-
-    def _park(self, decisions: list[Decision], record: Record | None) -> None:
-        first = decisions[0]
-        tier = self._tiers.get(first.tier or "")
-        if record is None or tier is None:
-            return
-        keys = tuple(
-            key
-            for decision in decisions
-            if decision.value is not None
-            for key in self.keys_of(record, decision.value)
-        )
-        parked_already = [unit for unit in tuple(record.units) if not unit.keys.isdisjoint(keys)]
+        takes: Any = {tier.name: tier.takes_nbytes for tier in self._tiers.values()}
+        sessions = tuple(session_facts(one, self._ledger, self._tiers) for one in records)
+        facts: Any = Facts(self.budgets, used, sessions, takes)
+        name = getattr(self._policy, "__qualname__", type(self._policy).__qualname__)
         try:
-            if parked_already:
-                for one in parked_already:
-                    self._move(one, tier)
-                return
-            unit = put_away(record, keys, tier, self._when_back, record.may_go)
-        except StatekitError as error:
-            self._publish(ParkFailed(record.session_id, self._clock(), keys, tier.name, str(error)))
-            return
-        if unit is not None:
-            record.refresh(self._ledger)
-            self._publish(
-                Parked(
-                    record.session_id,
-                    self._clock(),
-                    tuple(sorted(unit.keys)),
-                    tier.name,
-                    unit.nbytes,
-                    first.reason,
-                )
-            )
+            plan: object = self._policy(facts)
+        except Exception as error:
+            raise PolicyError(name, f"it raised {error!r}") from error
+        if not isinstance(plan, Plan):
+            raise PolicyError(name, f"it returned a {type(plan).__name__}, not a Plan")
+        return plan
 
-    def _move(self, unit: ParkedUnit, tier: Tier) -> None:
-        """From host memory to disk, without building the values."""
-        with unit.record.transition:
-            if unit in unit.record.units and unit.tier != tier.name:
-                on_host: Any = unit.parked  # what lies on disk is not moved
-                unit.parked = on_host.move_to(tier)
-                unit.tier = tier_name(tier)
+    def carry_out(self, plan: Plan, records: Iterable[Record], *, wait: bool = True) -> Outcome:
+        """Do what the plan says, in its order; neighbouring parks of one session are one unit.
 
-    def _release(self, decision: Decision, record: Record | None) -> None:
-        assert decision.value is not None
-        session = None if record is None else record.session
-        if record is None or session is None:
-            return
-        freed = 0
-        with record.transition:
-            if not record.may_go():
-                return
-            for key in self.keys_of(record, decision.value):
-                obj = session.get(key)
-                if obj is not None and obj.resident and obj.staged() is None:
-                    freed += obj.evict()
-                    record.released.add(key)
-        record.refresh(self._ledger)
-        self._publish(
-            Released(record.session_id, self._clock(), decision.value, freed, decision.reason)
-        )
+        What the records or their schemas do not allow (now) is left undone.
+
+        Args:
+            wait: for another thread that puts something of the same session away; without it,
+                that session is passed over.
+        """
+        by_id = {record.session_id: record for record in records if not record.dropped}
+        outcome = Outcome()
+        for (session_id, action, tier), group in groupby(
+            plan.decisions, lambda one: (one.session_id, one.action, one.tier)
+        ):
+            decisions = list(group)
+            record = by_id.get(session_id)
+            if record is None:
+                continue
+            if action == "evict":
+                outcome.done += self._evict(session_id, decisions[0].reason)
+            elif not record.transition.acquire(blocking=wait):
+                outcome.busy += 1
+            else:
+                events: list[Event] = []
+                try:
+                    if action == "park":
+                        events = self._park(decisions, record, self._tiers.get(tier or ""))
+                    elif action == "release":
+                        events = self._release(decisions, record)
+                finally:
+                    record.transition.release()
+                failed = sum(isinstance(one, ParkFailed) for one in events)
+                outcome.failed += failed
+                outcome.done += len(events) - failed
+                if events:
+                    record.refresh(self._ledger)
+                    self._publish(*events)
+        return outcome
+
+    def _park(self, decisions: list[Decision], record: Record, tier: Tier | None) -> list[Event]:
+        if tier is None or not record.may_go():
+            return []
+        events: list[Event] = []
+        reason = decisions[0].reason
+        labels = {one.value for one in decisions}
+        for unit in tuple(record.units):
+            if parked_label(unit) in labels:
+                keys = tuple(unit.keys)
+                try:
+                    moved = unit.move_to(tier)
+                except Exception as error:
+                    events.append(self._failed(record, keys, tier, error))
+                else:
+                    if moved:
+                        events.append(self._parked(unit, reason))
+        units = [one for one in units_of(record, labels) if tier.name in one.tiers]
+        return events + self._put_away(record, units, tier, reason)
+
+    def _put_away(
+        self, record: Record, units: Sequence[ReleaseUnit], tier: Tier, reason: str
+    ) -> list[Event]:
+        keys = tuple(key for unit in units for key in keys_of(record, unit))
+        try:
+            new = put_away(record, keys, tier, self._when_back)
+        except UnparkableError as error:  # the others can be
+            if len(units) > 1:
+                return [e for one in units for e in self._put_away(record, [one], tier, reason)]
+            return [self._failed(record, keys, tier, error)]
+        except Exception as error:  # whatever it was, nothing was done
+            return [self._failed(record, keys, tier, error)]
+        if new is None:
+            return []
+        self._holding.add(record)
+        return [self._parked(new, reason)]
+
+    def _parked(self, unit: ParkedUnit, reason: str) -> Event:
+        keys = tuple(sorted(unit.keys))
+        return Parked(unit.record.session_id, self._clock(), keys, unit.tier, unit.nbytes, reason)
+
+    def _failed(self, record: Record, keys: tuple[str, ...], tier: Tier, error: Exception) -> Event:
+        found = str(error) if isinstance(error, StatekitError) else repr(error)
+        return ParkFailed(record.session_id, self._clock(), tuple(sorted(keys)), tier.name, found)
+
+    def _release(self, decisions: list[Decision], record: Record) -> list[Event]:
+        events: list[Event] = []
+        session = record.session
+        for decision in decisions:
+            for unit in units_of(record, {decision.value}):
+                if session is None or not record.may_go() or not rebuildable_now(record, unit):
+                    continue
+                freed, keys = 0, []
+                for key in keys_of(record, unit):
+                    obj = session.get(key)
+                    if obj is not None and obj.resident and obj.staged() is None:
+                        freed += obj.evict()
+                        keys.append(key)
+                if keys:
+                    record.released.update(keys)
+                    at = self._clock()
+                    reason = decision.reason
+                    events.append(Released(record.session_id, at, unit.label, freed, reason))
+        return events
 
     def _when_back(self, unit: ParkedUnit) -> None:
         unit.record.refresh(self._ledger)
         self._publish(
             Restored(unit.record.session_id, self._clock(), tuple(sorted(unit.keys)), unit.nbytes)
-        )
-
-    def _facts(self, record: Record) -> SessionFacts:
-        session = record.session
-        values: list[ValueFacts] = []
-        if session is not None and record.managed:
-            away: set[str] = set()
-            for unit in tuple(record.units):
-                away |= unit.keys
-                values.append(
-                    ValueFacts(
-                        name=_parked_label(unit),
-                        nbytes=unit.parked.nbytes_by_device(),
-                        tiers=("disk",) if unit.tier == "host" and "disk" in self._tiers else (),
-                        parked=unit.tier,
-                    )
-                )
-            for unit_spec in session.release_units:
-                values += self._unit_facts(record, unit_spec, away)
-        return SessionFacts(
-            session_id=record.session_id,
-            last_used=record.order,
-            leased=record.leases > 0 or record.dropped or not record.managed,
-            may_be_lost=record.may_be_lost,
-            values=tuple(values),
-        )
-
-    def _unit_facts(
-        self, record: Record, unit: ReleaseUnit, away: set[str]
-    ) -> Iterable[ValueFacts]:
-        session = record.session
-        keys = [key for key in tuple(record.objects) if unit.pattern.fullmatch(key)]
-        if session is None or not keys or not away.isdisjoint(keys):
-            return
-        objects = [session.get(key) for key in keys]
-        if any(obj is not None and obj.staged() is not None for obj in objects):
-            return
-        intervals = [one for key in keys for one in record.objects[key].intervals]
-        yield ValueFacts(
-            name=unit.label,
-            nbytes=self._ledger.exclusive(intervals),
-            sources=unit.sources,
-            rebuildable=unit.rebuildable,
-            released=record.released.issuperset(keys),
-            cost=unit.cost_ms,
-            tiers=tuple(tier for tier in unit.tiers if tier in self._tiers),
         )
 
     def close(self) -> None:
@@ -218,17 +237,11 @@ class Relief:
             if close is not None:
                 close()
 
-    def keys_of(self, record: Record, label: str) -> tuple[str, ...]:
-        """The object keys that a value of a decision stands for."""
-        session = record.session
-        for parked in tuple(record.units):
-            if _parked_label(parked) == label:
-                return tuple(parked.keys)
-        for unit in () if session is None else session.release_units:
-            if unit.label == label:
-                return tuple(key for key in tuple(record.objects) if unit.pattern.fullmatch(key))
-        return ()
 
+@attrs.define
+class Outcome:
+    """What had an effect, what failed, and how many sessions were left to another thread."""
 
-def _parked_label(unit: ParkedUnit) -> str:
-    return f"parked in {unit.tier}: {', '.join(sorted(unit.keys))}"
+    done: int = 0
+    failed: int = 0
+    busy: int = 0

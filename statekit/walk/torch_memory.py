@@ -16,7 +16,13 @@ import torch
 if TYPE_CHECKING:
     from statekit.walk.walk import Walk
 
-__all__ = ["look_into_storage", "look_into_tensor", "look_into_tensor_subclass"]
+__all__ = [
+    "data_address",
+    "look_into_storage",
+    "look_into_tensor",
+    "look_into_tensor_subclass",
+    "memory_of",
+]
 
 _device_names: dict[torch.device, str] = {}  # to spell one takes longer than all the rest
 
@@ -29,7 +35,8 @@ def _data_pointer(tensor: torch.Tensor) -> int:
 
 
 # Where torch has it: `data_ptr` copies a copy-on-write storage.
-_data_address: Callable[[torch.Tensor], int] = getattr(torch._C, "_data_address", _data_pointer)
+data_address: Callable[[torch.Tensor], int] = getattr(torch._C, "_data_address", _data_pointer)
+"""The first address of a tensor's storage, or 0."""
 
 
 def look_into_tensor(tensor: torch.Tensor, walk: Walk) -> None:
@@ -65,12 +72,17 @@ def look_into_storage(storage: torch.UntypedStorage, walk: Walk) -> None:
 
 
 def _add_storage(storage: torch.UntypedStorage, tensor: torch.Tensor, walk: Walk) -> None:
+    device, start, end = memory_of(tensor, storage)
+    if start:  # else a wrapper: the memory is in its inner tensors
+        walk.add(device, start, end - start, storage)
+
+
+def memory_of(tensor: torch.Tensor, storage: torch.UntypedStorage) -> tuple[str, int, int]:
+    """Device, first address and end of the storage; where there is no memory, the address is 0."""
     device = "cpu" if tensor.is_cpu else _name_of(storage.device)
     nbytes = storage.nbytes() if device else 0
-    if nbytes:
-        start = _data_address(tensor)
-        if start:  # else a wrapper: the memory is in its inner tensors
-            walk.add(device, start, nbytes, storage)
+    start = data_address(tensor) if nbytes else 0
+    return device, start, start + nbytes if start else 0
 
 
 def _name_of(device: torch.device) -> str:

@@ -1,0 +1,92 @@
+"""ParkableObject: what the kinds share whose payload can be put away and brought back.
+
+Owns the one slot in which such an object holds its payload, or a note of where it is. One slot,
+because it is read in one step: a reader in another thread sees the payload or the note, never a
+moment between the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import attrs
+
+from statekit.errors import ParkError
+from statekit.state_object import StateObject
+
+__all__ = ["Away", "Keeper", "ParkableObject"]
+
+Payload = TypeVar("Payload")
+View = TypeVar("View")
+
+
+class Keeper(Protocol):
+    """Who has put payloads away, by key."""
+
+    def bring_back(self) -> None:
+        """Give each object its payload again (`put_back`). Raises: ParkError."""
+
+    def let_go(self, key: str) -> None:
+        """The payload under `key` is not wanted any more."""
+
+
+@attrs.frozen(eq=False)
+class Away:
+    """What an object holds in place of a payload that is parked."""
+
+    keeper: Keeper
+    key: str
+
+
+class ParkableObject(StateObject[Payload, View]):
+    """Holds one payload, or knows who keeps it."""
+
+    _held: Any = None
+
+    def committed(self) -> Any:
+        """The payload, for a look at its memory; None where there is none, or it is parked."""
+        held = self._held
+        return None if isinstance(held, Away) else held
+
+    def park_payload(self) -> Any:
+        """The committed payload; None where there is nothing, or staged data beside it."""
+        return self.committed() if self.staged() is None else None
+
+    def put_away(self, payload: Any, away: Away) -> bool:
+        """Hold `away` in place of `payload`; False where something else is held by now."""
+        if self._held is not payload:
+            return False
+        self._held = away
+        self._say_written()
+        return True
+
+    def put_back(self, payload: Any, keeper: Keeper) -> None:
+        """Hold `payload` again, unless the object has moved on since `keeper` put it away."""
+        held = self._held
+        if isinstance(held, Away) and held.keeper is keeper:
+            self._held = payload
+            self._say_written()
+
+    def _come_back(self) -> Any:
+        """The payload, brought back where it is parked.
+
+        Raises:
+            ParkError: it cannot be brought back now; it stays parked.
+        """
+        while isinstance(held := self._held, Away):
+            held.keeper.bring_back()
+            if self._held is held:
+                found = f"the parked copy of {held.key!r} is gone"
+                raise ParkError("unknown", "restore", found, "begin the session anew")
+        return held
+
+    def _hold(self, payload: Any) -> None:
+        """Hold `payload` in place of any other; a parked one is not wanted any more."""
+        before, self._held = self._held, payload
+        self._say_written()
+        if isinstance(before, Away):
+            before.keeper.let_go(before.key)
+
+    def _say_written(self) -> None:
+        if self.written is not None:  # a kind that keeps count
+            self.written = object()
