@@ -334,7 +334,7 @@ class SessionExistsError(StatekitError, RuntimeError):
 class SessionStateLostError(StatekitError, RuntimeError):
     """A session that was to be continued is gone; it was not started anew.
 
-    `how` is "evicted", "dropped", "expired", "lost" or "unknown"; `ago_s` is how long ago.
+    `how` is "evicted", "dropped", "expired" or "unknown"; `ago_s` is how long ago.
     """
 
     def __init__(self, session_id: str, how: str, ago_s: float | None, reason: str) -> None:

@@ -15,12 +15,17 @@ from contextlib import contextmanager
 import attrs
 
 __all__ = [
+    "DEPARTURES",
     "AboveDeclared",
     "Created",
     "Departed",
+    "Dropped",
     "Event",
     "Events",
+    "Evicted",
+    "Expired",
     "Leased",
+    "Lost",
     "OverBudget",
     "ParkFailed",
     "Parked",
@@ -114,7 +119,37 @@ class Refused(Event):
 
 @attrs.frozen
 class Departed(Event):
-    """A session left: evicted by count or for its bytes, dropped, expired, or lost by a fault."""
+    """A session left; `how` is "evicted" (by count or for its bytes), "dropped" or "expired"."""
+
+    how: str
+    reason: str
+
+
+@attrs.frozen
+class Evicted(Departed):
+    """A session left the table to make room, or was given up under pressure."""
+
+
+@attrs.frozen
+class Dropped(Departed):
+    """A session was ended by its owner."""
+
+
+@attrs.frozen
+class Expired(Departed):
+    """A session ended because nobody used it for `idle_timeout_s`."""
+
+
+DEPARTURES: Mapping[str, type[Departed]] = {
+    "evicted": Evicted,
+    "dropped": Dropped,
+    "expired": Expired,
+}
+
+
+@attrs.frozen
+class Lost(Event):
+    """A client asked to go on with a session that is gone; it was told so, nothing was begun."""
 
     how: str
     reason: str

@@ -23,11 +23,12 @@ from statekit.errors import (
     SessionStateLostError,
 )
 from statekit.events import (
+    DEPARTURES,
     AboveDeclared,
     Created,
-    Departed,
     Events,
     Leased,
+    Lost,
     Rebuilt,
     Refused,
 )
@@ -107,7 +108,9 @@ class Leasing:
         self.settle()
         session, left = self._table.lease(key)
         if session is None:
-            raise self.lost(key)
+            error = self.lost(key)
+            self._events.publish(Lost(key, self._clock(), error.how, error.reason))
+            raise error
         record = session.record
         assert record is not None
         with self._ended_on_error(session):
@@ -178,7 +181,7 @@ class Leasing:
     def depart(self, key: str, how: str, reason: str) -> None:
         """Remember how a session left, and say so."""
         self._table.depart(key, how, reason)
-        self._events.publish(Departed(key, self._clock(), how, reason))
+        self._events.publish(DEPARTURES[how](key, self._clock(), how, reason))
 
     def evict(self, key: str, reason: str) -> bool:
         """Let go of a session under pressure; whether it went."""

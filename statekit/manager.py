@@ -179,7 +179,7 @@ class SessionStateManager:
         Keys: `sessions`, `max_sessions`, `total_nbytes`, `hits`, `misses`, `evictions`,
         `nbytes:<device>`; `staged_nbytes` and `staged_nbytes:<device>` for staged data;
         `parked_nbytes:<tier>`, which is part of `nbytes:cpu` (host) or `nbytes:disk`; and
-        `budget_nbytes:<device>`, `leases`.
+        `budget_nbytes:<device>`, `over_budget_nbytes:<device>`, `leases`.
         """
         records = self._refreshed()
         committed = self._relief.used()
@@ -197,7 +197,9 @@ class SessionStateManager:
         stats.update({f"nbytes:{device}": n for device, n in sorted(committed.items())})
         stats.update({f"staged_nbytes:{device}": n for device, n in sorted(staged.items())})
         stats.update({f"parked_nbytes:{tier}": n for tier, n in sorted(parked.items())})
-        stats.update({f"budget_nbytes:{d}": n for d, n in sorted(self.budgets.items())})
+        for device, limit in sorted(self.budgets.items()):
+            stats[f"budget_nbytes:{device}"] = limit
+            stats[f"over_budget_nbytes:{device}"] = max(0, committed.get(device, 0) - limit)
         return stats
 
     # -- leases ----------------------------------------------------------------------------------

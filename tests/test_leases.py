@@ -15,7 +15,18 @@ from statekit.errors import (
     SessionExistsError,
     SessionStateLostError,
 )
-from statekit.events import AboveDeclared, Departed, Event, OverBudget, Parked, Released, Restored
+from statekit.events import (
+    AboveDeclared,
+    Dropped,
+    Event,
+    Evicted,
+    Expired,
+    Lost,
+    OverBudget,
+    Parked,
+    Released,
+    Restored,
+)
 from statekit.manager import SessionStateManager
 from statekit.objects import EncodeOnce, HeldValue
 from statekit.parking.parked_file import HEAD_NBYTES
@@ -183,6 +194,9 @@ def test_growth_when_over_budget_and_nothing_can_go_then_an_event_and_no_loss() 
         AboveDeclared,
         OverBudget,
     ]
+    stats = manager.stats()
+    assert stats["budget_nbytes:cpu"] == 100 * KIB
+    assert stats["over_budget_nbytes:cpu"] == 100 * KIB
     with manager.lease("a") as session:
         assert read(session) is cache
 
@@ -302,4 +316,26 @@ def test_departed_when_evicted_by_count_then_subscribers_hear_of_it() -> None:
     manager.get_or_create_session("b")
     stop()
     manager.get_or_create_session("c")
-    assert [(type(one), one.session_id) for one in events] == [(Departed, "a")]
+    assert [(type(one), one.session_id) for one in events] == [(Evicted, "a")]
+
+
+def test_events_when_sessions_end_or_are_missed_then_each_kind_is_told() -> None:
+    """Dropped, expired and lost are events of their own, with the reason."""
+    clock = Clock()
+    manager = SessionStateManager(idle_timeout_s=10, clock=clock)
+    events: list[Event] = []
+    manager.subscribe(events.append)
+    for name in ("dropped", "idle"):
+        with manager.lease(name, begin=PARKABLE):
+            pass
+    manager.drop_session("dropped")
+    clock.now += 11
+    manager.expire()
+    with pytest.raises(SessionStateLostError):
+        manager.lease("idle").begin()
+    told = [one for one in events if isinstance(one, Dropped | Expired | Lost)]
+    assert [(type(one), one.session_id, one.how) for one in told] == [
+        (Dropped, "dropped", "dropped"),
+        (Expired, "idle", "expired"),
+        (Lost, "idle", "expired"),
+    ]
