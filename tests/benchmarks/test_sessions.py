@@ -7,34 +7,20 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from statekit.adapters.dreamzero import DreamZeroStateAdapter
 from statekit.manager import SessionStateManager
+from tests.benchmarks.mark import mark
+from tests.benchmarks.rollout import filled, forward, ids
 from tests.equivalence.hand_rolled_dreamzero import (
     HandRolledDreamZeroState,
     HandRolledDreamZeroStates,
-    append_encoder_chunk,
-    newest_latent_frames,
 )
 from tests.equivalence.held import held_bytes
 
 SESSIONS = 64
-IDS = [f"robot-{index}" for index in range(SESSIONS)]
-
-# Small on purpose: what is measured is the handling of values, not the copying of pixels.
-TOKENS = torch.arange(8)[None]
-EMBEDS = torch.zeros(1, 8, 16, dtype=torch.bfloat16)
-FRAMES = np.zeros((4, 16, 16, 3), np.uint8)
-PENDING = torch.zeros(1, 3, 1, 16, 16, dtype=torch.bfloat16)
-ENCODED = torch.zeros(1, 32, 1, 2, 2, dtype=torch.bfloat16)
-VIDEO = torch.zeros(1, 2, 16, 2, 2, dtype=torch.bfloat16)
-
-
-def feature_map() -> list[torch.Tensor | None]:
-    return [*(torch.zeros(1, 8, 2, 4, 4, dtype=torch.bfloat16) for _ in range(24)), None, None]
+IDS = ids(SESSIONS)
 
 
 class LockedTable:
@@ -53,38 +39,6 @@ class LockedTable:
                     self.table.popitem(last=False)
             self.table.move_to_end(session_id)
             return state
-
-
-def forward(state: Any) -> None:
-    """The state's part of one forward that completes a chunk, in the pipeline's order."""
-    if state.reset_reason(TOKENS, 4, -1) == "session":
-        state.reset()
-    state.language = TOKENS
-    state.accumulate_frames(FRAMES)
-    if state.prompt_embeds is None:
-        state.prompt_embeds = EMBEDS
-    if state.current_start_frame == 0:
-        state.vae_enc_feat_map, state.vae_encoder_out = feature_map(), ENCODED
-        state.vae_stream_initialized = True
-        state.clip_feas = state.ys = EMBEDS
-    if state.vae_pending_body_frames is None:
-        state.vae_pending_body_frames = PENDING
-    feat_map = state.vae_enc_feat_map
-    if isinstance(state, HandRolledDreamZeroState):
-        append_encoder_chunk(state, ENCODED)
-        newest_latent_frames(state.vae_encoder_out, 2)
-    else:
-        state.append_vae_encoder_chunk(ENCODED)
-        state.newest_vae_encoder_frames(2)
-    state.vae_enc_feat_map = feat_map
-    state.vae_pending_body_frames = None
-    state.current_start_frame += 2
-    state.append_video_latents(VIDEO)
-
-
-def mark(benchmark: Any, group: str, subject: str, *, baseline: bool = False, n: int = 1) -> None:
-    benchmark.group = group
-    benchmark.extra_info.update(subject=subject, baseline=baseline, operations=n)
 
 
 def locked_table() -> Callable[[str], object]:
@@ -149,18 +103,25 @@ def test_forward_when_a_chunk_completes(benchmark: Any, subject: str, baseline: 
 @pytest.mark.parametrize(("subject", "baseline"), [("plain walk", True), ("stats()", False)])
 def test_bytes_when_64_sessions_are_live(benchmark: Any, subject: str, baseline: bool) -> None:
     """Count what 64 DreamZero sessions hold, each with 20 forwards behind it."""
-    manager = SessionStateManager(SESSIONS)
-    for session_id in IDS:
-        for _ in range(20):
-            forward(DreamZeroStateAdapter(session_id, manager))
+    manager = filled(SESSIONS, 20)
     sessions = [manager.get_or_create_session(session_id) for session_id in IDS]
     roots = [
         [session.attrs, *(obj.view() for name in session.names if (obj := session.get(name)))]
         for session in sessions
     ]
     assert held_bytes(*roots) == manager.nbytes_by_device()  # both do the same work
-    mark(benchmark, "Count the bytes of 64 sessions", subject, baseline=baseline)
+    goal = None if baseline else 0.25
+    mark(benchmark, "Count the bytes of 64 sessions", subject, baseline=baseline, goal=goal)
     if baseline:
         benchmark(lambda: held_bytes(*roots))
     else:
         benchmark(manager.stats)
+
+
+@pytest.mark.parametrize("sessions", [64, 2_000, 20_000])
+def test_stats_when_sessions_are_many(benchmark: Any, sessions: int) -> None:
+    """`stats()` for each session that there is: the ratio says how much faster than n it grows."""
+    manager = filled(sessions, 1)
+    group, baseline = "stats(), per session", sessions == SESSIONS
+    mark(benchmark, group, f"{sessions:,} sessions", baseline=baseline, n=sessions)
+    benchmark.pedantic(manager.stats, rounds=200 if baseline else 5)

@@ -8,6 +8,7 @@ import pytest
 
 from statekit.adapters.generated.dreamzero import DreamZeroState
 from statekit.manager import SessionStateManager
+from tests.benchmarks.mark import mark
 from tests.benchmarks.repeat import TIMES, repeated
 
 
@@ -43,6 +44,7 @@ def adapter(*assigned: str) -> DreamZeroState:
 
 READ, WRITE = "Read a value", "Write a value"
 READ_COERCED, WRITE_COERCED = "Read a converted value", "Write a converted value"
+GOALS = {READ: 3.0, WRITE: 3.0, READ_COERCED: 1.0, WRITE_COERCED: 1.0}
 
 CASES = [
     ("attribute of a plain object", READ, Plain(), "state.value", True),
@@ -71,6 +73,6 @@ def test_value(
     benchmark: Any, subject: str, group: str, state: Any, statement: str, baseline: bool
 ) -> None:
     """One read or write, next to its baseline."""
-    benchmark.group = group
-    benchmark.extra_info.update(subject=subject, baseline=baseline, operations=TIMES)
+    goal = GOALS[group] if subject == "value of the adapter" else None
+    mark(benchmark, group, subject, baseline=baseline, n=TIMES, goal=goal)
     benchmark(repeated(statement), state)
