@@ -39,10 +39,15 @@ class Roll:
             for engine in record.engines.values():
                 _close(engine, record.session_id)
 
-    def refreshed(self) -> list[Record]:
-        """The records of all live sessions, with what they occupy now."""
+    def refreshed(self, *, used: bool = False) -> list[Record]:
+        """The records of all live sessions, with what they occupy now.
+
+        Args:
+            used: look only at those that are in use or were since the last look.
+        """
         records = self.call()
-        for count, record in enumerate(records, 1):
+        looks = [one for one in records if one.was_used()] if used else records
+        for count, record in enumerate(looks, 1):
             record.refresh(self._ledger)
             if count % 16 == 0:
                 time.sleep(0)  # lets other threads have the interpreter: they serve requests

@@ -80,6 +80,10 @@ class Room:
         """
         if not self._relief.budgets:
             return None
+        records = self._roll.refreshed(used=True)  # enough where there is room
+        extra = merge_bytes(promised(records, self._relief.tiers), declared)
+        if not self._relief.over(merge_bytes(self._relief.used(), extra)):
+            return None
         for _ in range(_ROUNDS):
             records = self._roll.refreshed()
             extra = merge_bytes(promised(records, self._relief.tiers), declared)
@@ -99,12 +103,12 @@ class Room:
         Raises:
             PolicyError: the policy failed; nothing was given up.
         """
-        coming = missing(record)
+        coming = dict(missing(record))
         parked: dict[str, int] = {}
         for unit in tuple(record.units):
             merge_bytes(parked, unit.came_from)
         for device, nbytes in parked.items():
             coming[device] = max(coming.get(device, 0), nbytes)
-        if coming and self._relief.budgets:
+        if coming and self._relief.over(merge_bytes(self._relief.used(), coming)):
             records = self._roll.call()
             self._relief.carry_out(self._relief.plan(records, coming), records, wait=False)

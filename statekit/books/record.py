@@ -61,6 +61,7 @@ class Record:
         version: another number whenever a look found another picture than the one before;
             compared: that of the look which was last compared with `limits`.
         facts: what the planner was told last; kept by `statekit.pressure.facts`.
+        missing: what was promised to it while idle; kept by `statekit.pressure.admission`.
         kept: footprints of memory that parked values share, by unit.
         engines: the session's handles, to be closed when nobody holds it any more.
     """
@@ -68,6 +69,7 @@ class Record:
     __slots__ = (
         "_booked",
         "_handles",
+        "_looked_at",
         "_measured",
         "_session",
         "attrs",
@@ -82,6 +84,7 @@ class Record:
         "listed",
         "managed",
         "may_be_lost",
+        "missing",
         "objects",
         "order",
         "released",
@@ -122,7 +125,9 @@ class Record:
         self.version = 0
         self.compared = 0
         self.facts: KnownFacts | None = None
+        self.missing: tuple[tuple[int, ...], Mapping[str, int]] | None = None
         self._booked: tuple[Interval, ...] = ()
+        self._looked_at = 0
         self._handles: dict[str, int] = {}
         self._measured: tuple[tuple[Interval, ...], Mapping[str, int]] | None = None
 
@@ -139,6 +144,10 @@ class Record:
         """Whether the session may leave the table to make room for another one."""
         return not self.leases and (not self.managed or self.may_be_lost)
 
+    def was_used(self) -> bool:
+        """Whether somebody uses the session or has found it since the last look."""
+        return self.leases > 0 or not self.managed or self._looked_at != self.order
+
     def may_be_evicted(self) -> bool:
         """Whether the session may leave the table for its bytes."""
         return self.listed and self.may_be_lost and self.may_go()
@@ -150,6 +159,7 @@ class Record:
             self.forget(ledger)
             return
         with self.walk:
+            self._looked_at = self.order
             attrs = session.attrs.copy()
             carried = {name: one for name, one in attrs.items() if type(one) not in HOLD_NO_MEMORY}
             changed = _look(self.attrs, carried)

@@ -102,14 +102,25 @@ def promised(records: Iterable[Record], tiers: Collection[str] = ()) -> dict[str
     return total
 
 
-def missing(record: Record, tiers: Collection[str] = ()) -> dict[str, int]:
+def missing(record: Record, tiers: Collection[str] = ()) -> Mapping[str, int]:
     """What is promised to one session, and not held by it yet."""
-    measured = record.measured()
-    declared = record.declared if record.leases else record.staying
-    going = {} if record.leases else _going(record, tiers)
+    if record.leases:
+        return _left(record.declared, record.measured(), {})
+    session = record.session
+    units = () if session is None else session.release_units
+    stamp = (record.version, len(units), len(record.staying))
+    if record.missing is None or record.missing[0] != stamp:  # else an idle session's, as before
+        going = _going(record, tiers)
+        record.missing = (stamp, _left(record.staying, record.measured(), going))
+    return record.missing[1]
+
+
+def _left(
+    promised: Mapping[str, int], measured: Mapping[str, int], going: Mapping[str, int]
+) -> dict[str, int]:
     left = {
         device: nbytes - measured.get(device, 0) + going.get(device, 0)
-        for device, nbytes in declared.items()
+        for device, nbytes in promised.items()
     }
     return {device: nbytes for device, nbytes in left.items() if nbytes > 0}
 

@@ -130,6 +130,8 @@ class Relief:
             wait: for another thread that puts something of the same session away; without it,
                 that session is passed over.
         """
+        if not plan.decisions:
+            return Outcome()
         by_id = {record.session_id: record for record in records if not record.dropped}
         outcome = Outcome()
         for (session_id, action, tier), group in groupby(

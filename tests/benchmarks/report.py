@@ -1,7 +1,7 @@
 """Turns pytest-benchmark's JSON into the table and the plot that `make bench` writes.
 
-Run as `python -m tests.benchmarks.report RESULT.json PAGE.md`; the plot lies beside the page. Ratios
-come first: they hold from one machine to the next much better than times do.
+Run as `python -m tests.benchmarks.report RESULT.json PAGE.md`; the plot lies beside the page.
+Ratios come first: they hold from one machine to the next much better than times do.
 """
 
 from __future__ import annotations
