@@ -103,11 +103,11 @@ test-gpu: $(READY)  ## Park and restore on CUDA, measured (says so without)
 	$(PY) tests/gpu/park_on_cuda.py
 
 .PHONY: bench
-bench: $(READY)  ## Measure reads, writes, accounting (docs/benchmarks.md)
+bench: $(READY)  ## Measure against baselines (docs/benchmarks.md)
 	@mkdir -p .benchmarks
 	$(PY) -m pytest tests/benchmarks -q --benchmark-only --benchmark-quiet --benchmark-disable-gc \
 	    --benchmark-json=.benchmarks/latest.json $(PYTEST_ARGS)
-	$(PY) tests/benchmarks/report.py .benchmarks/latest.json docs/benchmarks.md
+	$(PY) -m tests.benchmarks.report .benchmarks/latest.json docs/benchmarks.md
 
 .PHONY: golden-update
 golden-update: $(READY)  ## Write the goldens from what is generated now

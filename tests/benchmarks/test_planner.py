@@ -72,7 +72,8 @@ def test_plan_when_facts_come_from_the_records(benchmark: Any, sessions: int) ->
         session.adopt(spec)
         manager._leasing.end_lease(session)
     records, relief = manager._refreshed(), manager._relief
-    manager.budgets["cpu"] = int(relief.used()["cpu"] * 0.99)
+    limits: Any = manager.budgets
+    limits["cpu"] = int(relief.used()["cpu"] * 0.99)
     assert relief.plan(records).still_over == {}
     group, baseline = "Facts and plan, per session", sessions == 1_000
     mark(

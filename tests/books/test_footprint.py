@@ -206,7 +206,8 @@ def test_refresh_when_a_held_list_is_changed_by_its_reader_then_exact() -> None:
     held.commit([*tensors(8, 8), None])
     footprint = Footprint()
     footprint.refresh(held.committed(), held.written)
-    held.view()[2] = torch.zeros(50, dtype=torch.uint8)
+    entries: list[Any] = held.view() or []
+    entries[2] = torch.zeros(50, dtype=torch.uint8)
     footprint.refresh(held.committed(), held.written)
     assert recorded(footprint) == {"cpu": 66}
 

@@ -55,6 +55,7 @@ def swap_in(state: DreamZeroStateAdapter, size: int) -> None:
 
 CHANGES: dict[str, Callable[[DreamZeroStateAdapter, int], object]] = {
     "new map": lambda state, n: setattr(state, "vae_enc_feat_map", feature_map(n)),
+    "shared map": lambda state, n: setattr(state, "vae_enc_feat_map", [SHARED, None]),
     "no map": lambda state, n: setattr(state, "vae_enc_feat_map", None),
     "entry": replace_entry,
     "entry to None": drop_entry,
@@ -105,9 +106,10 @@ def test_facts_when_remembered_then_those_of_a_new_look(
     for session_id in "ab":
         with manager.lease(session_id, begin=spec):
             pass
+    states = {session_id: DreamZeroStateAdapter(session_id, manager) for session_id in "ab"}
     for session_id, change, size in steps:
-        with manager.lease(session_id):
-            CHANGES[change](DreamZeroStateAdapter(session_id, manager), size)
+        # No lease, so that nothing but the change itself says that something changed.
+        CHANGES[change](states[session_id], size)
         for record in manager._refreshed():
             ledger = manager._relief._ledger
             told = session_facts(record, ledger, ("disk",))
