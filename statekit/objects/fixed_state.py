@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from statekit.accounting import SeenStorages, device_bytes
 from statekit.errors import NotAllocatedError, PayloadError
 from statekit.objects.parkable import ParkableObject
 from statekit.on_commit import KEEP_AS_IS, OnCommit
@@ -140,31 +139,6 @@ class FixedState(ParkableObject[Payload, "Payload | None"]):
             return None
         shown: Any = parts[_ONE] if _ONE in parts else dict(parts)
         return shown  # type: ignore[no-any-return]
-
-    def evict(self, policy: object = None) -> int:
-        """Drop the buffers and return their bytes."""
-        freed = self._releasable_nbytes()
-        self._hold(None)
-        self._allocated = False
-        return freed
-
-    def reset(self) -> None:
-        """Return to the unallocated state."""
-        self._hold(None)
-        self._allocated, self._staged = False, None
-
-    @property
-    def resident(self) -> bool:
-        """Whether the object is allocated, with buffers, before the first payload, or parked."""
-        return self._allocated
-
-    def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
-        """Bytes of the buffers by device."""
-        return device_bytes(self.committed(), seen)
-
-    def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
-        """Bytes of the staged payload by device."""
-        return device_bytes(self._staged, seen)
 
     def _require(self, operation: str) -> dict[str, torch.Tensor] | None:
         """The buffers; every use comes through here, so parked ones are back before it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from statekit.accounting import SeenStorages, device_bytes
 from statekit.errors import NotAllocatedError, PayloadError
 from statekit.objects.parkable import ParkableObject
 from statekit.on_commit import KEEP_AS_IS, OnCommit
@@ -83,31 +82,6 @@ class HeldValue(ParkableObject[Payload, "Payload | None"]):
             return self._staged
         payload: Payload | None = self._come_back()
         return payload
-
-    def evict(self, policy: object = None) -> int:
-        """Drop the committed payload and return the bytes that this object no longer holds."""
-        freed = self._releasable_nbytes()
-        self._hold(None)
-        self._allocated = False
-        return freed
-
-    def reset(self) -> None:
-        """Return to the unallocated state."""
-        self._hold(None)
-        self._allocated, self._staged = False, None
-
-    @property
-    def resident(self) -> bool:
-        """Whether the object is allocated, with or without a payload, parked or not."""
-        return self._allocated
-
-    def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
-        """Bytes of the committed payload by device; a parked one is its session's to count."""
-        return device_bytes(self.committed(), seen)
-
-    def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
-        """Bytes of the staged payload by device."""
-        return device_bytes(self._staged, seen)
 
     def _require(self, operation: str) -> None:
         if not self._allocated:

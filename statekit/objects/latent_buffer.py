@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from statekit.accounting import SeenStorages, device_bytes
 from statekit.errors import NotAllocatedError
 from statekit.objects.frames import check_piece, newest_frames
 from statekit.objects.parkable import ParkableObject
@@ -178,30 +177,8 @@ class LatentBuffer(ParkableObject[Item, "list[Item]"]):
         """True, so that `buffer or other` does not throw an empty buffer away."""
         return True
 
-    def evict(self, policy: object = None) -> int:
-        """Drop the committed items and return their bytes."""
-        freed = self._releasable_nbytes()
-        self._hold([])
-        self._allocated = False
-        return freed
-
-    def reset(self) -> None:
-        """Return to the unallocated state."""
-        self._hold([])
-        self._allocated, self._staged = False, ()
-
-    @property
-    def resident(self) -> bool:
-        """Whether the buffer is allocated, empty or not, parked or not."""
-        return self._allocated
-
-    def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
-        """Bytes of the committed items by device."""
-        return device_bytes(self.committed(), seen)
-
-    def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
-        """Bytes of the staged items by device."""
-        return device_bytes(self._staged, seen)
+    def _empty(self) -> list[Item]:
+        return []
 
     def staged(self) -> Any:
         """The staged items; None where there are none."""

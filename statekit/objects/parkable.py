@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
+from statekit.accounting import SeenStorages, device_bytes
 from statekit.errors import ParkError
 from statekit.state_object import StateObject
 
@@ -41,7 +42,38 @@ class Away:
 class ParkableObject(StateObject[Payload, View]):
     """Holds one payload, or knows who keeps it."""
 
+    _allocated = False
     _held: Any = None
+
+    @property
+    def resident(self) -> bool:
+        """Whether the object is allocated, with or without a payload, parked or not."""
+        return self._allocated
+
+    def evict(self, policy: object = None) -> int:
+        """Drop the committed payload and return the bytes that this object no longer holds."""
+        freed = self._releasable_nbytes()
+        self._hold(self._empty())
+        self._allocated = False
+        return freed
+
+    def reset(self) -> None:
+        """Return to the unallocated state."""
+        self._hold(self._empty())
+        self._allocated = False
+        self.discard()
+
+    def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Bytes of the committed payload by device; a parked one is its session's to count."""
+        return device_bytes(self.committed(), seen)
+
+    def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Bytes of the staged payload by device."""
+        return device_bytes(self.staged(), seen)
+
+    def _empty(self) -> Any:
+        """What the object holds where it holds nothing."""
+        return None
 
     def committed(self) -> Any:
         """The payload, for a look at its memory; None where there is none, or it is parked."""
