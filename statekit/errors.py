@@ -20,8 +20,15 @@
     ├── SessionAdmissionError (RuntimeError)  a new session does not fit into a budget
     ├── SessionExistsError (RuntimeError)     a session begins under an id that lives already
     ├── SessionStateLostError (RuntimeError)  a session to be continued is gone
-    └── HandOverError (RuntimeError)          a shared object is handed over already
-        └── HandOverTimeoutError              other threads had it for too long
+    ├── HandOverError (RuntimeError)          a shared object is handed over already
+    │   └── HandOverTimeoutError              other threads had it for too long
+    ├── DeclarationError (ValueError)         checking mode: a value is not what its schema declares
+    ├── StepError (RuntimeError)              a step begins or ends where none can
+    ├── ForkError (RuntimeError)              a session cannot be forked, or a fork not promoted
+    └── SnapshotError                         a snapshot could not be written, read or restored
+        ├── UnsavableError                    a value cannot be in a snapshot; nothing was written
+        ├── DamagedSnapshotError              a file is no snapshot, or not as it was written
+        └── IncompatibleSnapshotError         a sound snapshot of another model, schema or machine
 
 Each error keeps what it knows as fields and passes exactly its constructor's arguments to
 `Exception`, so that it survives pickling between processes; `str()` builds the sentence.
@@ -39,10 +46,14 @@ __all__ = [
     "AlreadyEncodedError",
     "BudgetError",
     "BudgetTooSmallError",
+    "DamagedSnapshotError",
+    "DeclarationError",
     "ExpressionError",
+    "ForkError",
     "GenerateError",
     "HandOverError",
     "HandOverTimeoutError",
+    "IncompatibleSnapshotError",
     "MissingOutputError",
     "NotAllocatedError",
     "ParameterConflictError",
@@ -57,8 +68,11 @@ __all__ = [
     "SessionExistsError",
     "SessionStateLostError",
     "SettingsError",
+    "SnapshotError",
     "StatekitError",
+    "StepError",
     "UnparkableError",
+    "UnsavableError",
 ]
 
 
@@ -362,3 +376,67 @@ class HandOverError(StatekitError, RuntimeError):
 
 class HandOverTimeoutError(HandOverError):
     """Other threads had a shared object for longer than the caller would wait."""
+
+
+class DeclarationError(StatekitError, ValueError):
+    """Checking mode found a value that is not what its schema declares.
+
+    `value` is its name, `declared_at` the schema's file and line, `site` the file and line of the
+    model's code that was running.
+    """
+
+    def __init__(self, value: str, declared_at: str, site: str, found: str, todo: str) -> None:
+        super().__init__(value, declared_at, site, found, todo)
+        self.value, self.declared_at, self.site = value, declared_at, site
+        self.found, self.todo = found, todo
+
+    def __str__(self) -> str:
+        return f"{self.value} ({self.declared_at}): {self.found}, at {self.site}; {self.todo}"
+
+
+class StepError(StatekitError, RuntimeError):
+    """A step of a session cannot begin or end here; the session is as it was."""
+
+    def __init__(self, session_id: str, found: str, todo: str) -> None:
+        super().__init__(session_id, found, todo)
+        self.session_id, self.found, self.todo = session_id, found, todo
+
+    def __str__(self) -> str:
+        return f"step of session {self.session_id!r}: {self.found}; {self.todo}"
+
+
+class ForkError(StatekitError, RuntimeError):
+    """A session could not be forked, or a fork not promoted; both are as they were."""
+
+    def __init__(self, session_id: str, found: str, todo: str) -> None:
+        super().__init__(session_id, found, todo)
+        self.session_id, self.found, self.todo = session_id, found, todo
+
+    def __str__(self) -> str:
+        return f"fork of session {self.session_id!r}: {self.found}; {self.todo}"
+
+
+class SnapshotError(StatekitError):
+    """A snapshot could not be written, read or restored; nothing was half done.
+
+    `place` is a file, a session or a value of one.
+    """
+
+    def __init__(self, place: str, found: str, todo: str) -> None:
+        super().__init__(place, found, todo)
+        self.place, self.found, self.todo = place, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.found}; {self.todo}"
+
+
+class UnsavableError(SnapshotError):
+    """A value of a session cannot be in a snapshot; nothing was written."""
+
+
+class DamagedSnapshotError(SnapshotError):
+    """A file is no snapshot, or not the one that was written; nothing was restored."""
+
+
+class IncompatibleSnapshotError(SnapshotError):
+    """A sound snapshot does not fit the model, schema or machine it is restored into."""

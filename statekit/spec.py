@@ -43,8 +43,9 @@ Bucket = Literal["attrs", "StateObject"]
 ObjectKind = Literal["LatentBuffer", "EncodeOnce", "HeldValue"]
 Operation = Literal["accumulate", "stage", "release", "rebuild", "park"]
 """What the manager does with a value beyond carrying it."""
-Update = Literal["replaced", "in_place"]
-"""How the model changes a value: a new object each time, or writes into the one it has."""
+Update = Literal["replaced", "entries", "in_place"]
+"""How the model changes a value: a new object each time; other entries in the containers that it
+has, whose tensors and arrays it leaves alone; or by writing into those as well."""
 CommitStep = Literal["detach", "move", "compact"]
 Tier = Literal["host", "disk"]
 
