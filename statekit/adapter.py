@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from statekit.adapter_type import AdapterType
+from statekit.capture.step import Step
 from statekit.errors import ParameterError
 from statekit.manager import SessionStateManager
 from statekit.session import SessionState
@@ -21,6 +22,7 @@ from statekit.state_object import StateObject
 __all__ = ["StateAdapter"]
 
 Object = TypeVar("Object", bound=StateObject[Any, Any])
+Self = TypeVar("Self", bound="StateAdapter")
 
 
 class _Carried:
@@ -79,6 +81,22 @@ class StateAdapter(metaclass=AdapterType):
         """The session that this adapter is a view of."""
         return self._session
 
+    def step(self) -> Step:
+        """A forward, for a `with` block: whole or not at all. See `SessionState.step`."""
+        return self._session.step()
+
+    def fork(self: Self) -> Self:
+        """An adapter of the same kind over a fork of the session. See `SessionState.fork`.
+
+        To keep what became of it: `fork.session.promote()`; else `fork.session.discard()`.
+
+        Raises:
+            ForkError: another thread or task is in a step, or a value cannot be shared.
+            ParkError: a value is parked and cannot be brought back now.
+        """
+        holder: Any = _Holder(self._session.fork())
+        return type(self)(self._session_id, holder, **self._parameters)
+
     def _object(self, key: str, factory: Callable[[], Object], kind: type[Object]) -> Object:
         """The session's object under `key`, made by `factory` where there is none.
 
@@ -107,6 +125,16 @@ class StateAdapter(metaclass=AdapterType):
             else:
                 pattern = self.SPEC.key_pattern(value)
                 self._session.reset_objects(pattern)
+
+
+class _Holder:
+    """Stands in for a manager where the session is at hand."""
+
+    def __init__(self, session: SessionState) -> None:
+        self._session = session
+
+    def get_or_create_session(self, session_id: object) -> SessionState:
+        return self._session
 
 
 def _carried_class(cls: type[StateAdapter]) -> type[_Carried]:

@@ -10,7 +10,8 @@ once: the garbage collector may run anywhere, also where the manager's lock is h
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from weakref import finalize
 
@@ -53,6 +54,23 @@ class Lease:
         if self._garbage is not None and self._garbage.detach() is not None:
             assert self._finish is not None
             self._finish()
+
+    @contextmanager
+    def step(self) -> Iterator[SessionState]:
+        """A forward of the session, for a `with` block: whole or not at all.
+
+        Begins the use where it has not begun, and then ends it with the step.
+
+        Raises: as `begin`; StepError as `SessionState.step` says.
+        """
+        begun = self.active
+        try:
+            session = self.begin()
+            with session.step():
+                yield session
+        finally:
+            if not begun:
+                self.end()
 
     @property
     def active(self) -> bool:

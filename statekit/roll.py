@@ -55,14 +55,18 @@ class Roll:
 
     @staticmethod
     def staged(records: Iterable[Record]) -> dict[str, int]:
-        """Staged bytes by device that are not committed bytes of the same session as well."""
+        """Bytes by device of steps under way, less those that the same session has committed.
+
+        Staged data, and what steps keep to go back to.
+        """
         total: dict[str, int] = {}
         for record in records:
             session = record.session
-            if session is not None and record.staged:
+            if session is not None and (record.staged or session.open_step is not None):
                 seen = SeenStorages()
                 session.nbytes_by_device(seen)
                 merge_bytes(total, session.staged_nbytes_by_device(seen))
+                merge_bytes(total, session.undo_nbytes_by_device(seen))
         return total
 
 

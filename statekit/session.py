@@ -19,9 +19,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from statekit.accounting import SeenStorages, device_bytes, merge_bytes
-from statekit.errors import ParameterConflictError
+from statekit.adopted import NOTHING_ADOPTED
+from statekit.capture.fork import fork_into, promote
+from statekit.capture.step import Step
+from statekit.errors import ForkError, ParameterConflictError
 from statekit.objects.engine_handle import EngineHandle
-from statekit.pressure.release_units import ReleaseUnit, release_units
 from statekit.spec import ModelSpec
 from statekit.state_object import StateObject
 
@@ -39,19 +41,26 @@ class SessionState:
 
     Attributes:
         session_id: the id under which a manager knows it.
+        adopted: what schemas say of its values.
         parked: what of it is parked; kept by `statekit.pressure.putting_away`.
         record: a manager's bookkeeping of this session; None where no manager holds it.
+        lock: guards the table of objects and what is open; held for a few dict operations.
+        open_step: the innermost step that is under way.
+        origin: the session that this one is a fork of, as long as it can become that one.
+        past: another object after each reset and each promotion of a fork: what came before.
     """
 
     __slots__ = (
         "__weakref__",
         "_attrs",
-        "_lock",
         "_objects",
         "_parameters",
-        "_specs",
-        "_units",
+        "adopted",
+        "lock",
+        "open_step",
+        "origin",
         "parked",
+        "past",
         "record",
         "session_id",
     )
@@ -59,13 +68,15 @@ class SessionState:
     def __init__(self, session_id: str = "default") -> None:
         self.session_id = session_id
         self._attrs: dict[str, Any] = {}
-        self._lock = Lock()  # held for a few dict operations, never while anything is built
+        self.lock = Lock()
         self._objects: dict[str, StateObject[Any, Any]] = {}
         self._parameters: dict[str, dict[str, int]] = {}
-        self._specs: tuple[ModelSpec, ...] = ()
-        self._units: tuple[ReleaseUnit, ...] = ()
+        self.adopted = NOTHING_ADOPTED
         self.parked: list[ParkedUnit] = []
         self.record: Record | None = None
+        self.open_step: Step | None = None
+        self.origin: SessionState | None = None
+        self.past: object = object()
 
     def __repr__(self) -> str:
         counts = f"{len(self.attrs)} attrs, {len(self._objects)} objects"
@@ -107,7 +118,7 @@ class SessionState:
         if isinstance(found, cls) and found.resident:
             return found
         built = factory()
-        with self._lock:
+        with self.lock:
             found = self._objects.get(name)
             if isinstance(found, cls) and found.resident:
                 return found
@@ -128,6 +139,7 @@ class SessionState:
             Exception: what an object's reset raised first, an engine's close say; all others are
                 reset, and all else is cleared, nevertheless.
         """
+        self.past = object()
         self._attrs.clear()
         self._parameters.clear()
         self._reset(tuple(self._objects.items()))
@@ -160,6 +172,87 @@ class SessionState:
             else:
                 self.record.engines.pop(name, None)
 
+    # -- going back, and going on in several ways --------------------------------------------------
+
+    def step(self) -> Step:
+        """A forward, for a `with` block: on an error the session is as it was, and the error goes
+        on; on success what is staged is committed.
+
+        The returned step raises when it begins:
+            StepError: another thread or task is in a step of this session, or a value of it
+                cannot be captured.
+            ParkError: a value is parked and cannot be brought back now.
+        """
+        return Step(self)
+
+    def fork(self) -> SessionState:
+        """Another session that holds what this one holds now, sharing memory until either writes.
+
+        Under the same id, in no table: it lives as long as somebody holds it, and is counted as
+        long as it lives. `promote` makes this session what the fork has become.
+
+        Raises:
+            ForkError: another thread or task is in a step, or a value cannot be shared.
+            ParkError: a value is parked and cannot be brought back now.
+        """
+        fork = SessionState(self.session_id)
+        fork.adopted = self.adopted
+        fork_into(self, fork)
+        fork.origin, fork.past = self, self.past
+        if self.record is not None:
+            self.record.shelter(fork)
+        return fork
+
+    def promote(self) -> SessionState:
+        """Make the origin of this fork what the fork is, and return it; the fork is empty then.
+
+        Raises:
+            ForkError: this is no fork, or one of another past: its origin has been reset or
+                dropped, or another fork was promoted. Or one of the two is in a step.
+        """
+        origin = self.origin
+        if origin is None:
+            raise ForkError(self.session_id, "it is none", "promote what fork() returned, once")
+        if origin.past is not self.past:
+            found = "its origin was reset or dropped, or another fork was promoted, since"
+            raise ForkError(self.session_id, found, "discard it, and fork anew")
+        promote(self, origin)
+        origin.past, self.origin = object(), None
+        return origin
+
+    def discard(self) -> None:
+        """End this fork: what it alone holds is freed.
+
+        Raises:
+            ForkError: this is no fork; end a session with its manager's `drop_session`.
+        """
+        if self.origin is None:
+            raise ForkError(self.session_id, "it is none", "use drop_session to end a session")
+        self.origin = None
+        self.reset()
+
+    @property
+    def parameters(self) -> dict[str, dict[str, int]]:
+        """The sizes that the objects were built with, by model, in a new dict."""
+        return self._parameters.copy()
+
+    def hold(
+        self, objects: Mapping[str, StateObject[Any, Any]], parameters: Mapping[str, dict[str, int]]
+    ) -> None:
+        """Hold these objects in place of all others, none of which is reset."""
+        with self.lock:
+            self._parameters.clear()
+            self._parameters.update(parameters)
+            self._objects.clear()
+            self._objects.update(objects)
+            if self.record is not None:
+                self.record.engines = {
+                    name: obj for name, obj in objects.items() if isinstance(obj, EngineHandle)
+                }
+
+    def at_boundary(self) -> None:
+        """Called where the session is in no step any more."""
+
     def claim_parameters(self, model: str, parameters: Mapping[str, int]) -> None:
         """Record the sizes that the objects of `model` are built with.
 
@@ -168,7 +261,7 @@ class SessionState:
         """
         if self._parameters.get(model) == parameters:
             return
-        with self._lock:
+        with self.lock:
             claimed = self._parameters.get(model, {})
             for name, value in parameters.items():
                 first = claimed.get(name, value)
@@ -178,23 +271,11 @@ class SessionState:
 
     def adopt(self, spec: ModelSpec) -> None:
         """Learn what a schema says of this session's values; adapters do so when they are made."""
-        for known in self._specs:
-            if known is spec:
-                return
-        with self._lock:
-            if not any(spec is known for known in self._specs):
-                self._specs = (*self._specs, spec)
-                self._units = tuple(unit for one in self._specs for unit in release_units(one))
-
-    @property
-    def specs(self) -> tuple[ModelSpec, ...]:
-        """The specs that adapters have brought along."""
-        return self._specs
-
-    @property
-    def release_units(self) -> tuple[ReleaseUnit, ...]:
-        """What of this session may be released or parked, according to its specs."""
-        return self._units
+        if self.adopted.knows(spec):
+            return
+        with self.lock:
+            if not self.adopted.knows(spec):
+                self.adopted = self.adopted.and_also(spec)
 
     def committed(self) -> dict[str, Any]:
         """What the objects hold, by name, for a look at their memory."""
@@ -224,6 +305,20 @@ class SessionState:
         total: dict[str, int] = {}
         for obj in tuple(self._objects.values()):
             merge_bytes(total, obj.staged_nbytes_by_device(seen))
+        return total
+
+    def undo_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
+        """Bytes by device that open steps keep to go back to, less what `seen` has met.
+
+        Most of it the session holds as well: count that first.
+        """
+        seen = SeenStorages() if seen is None else seen
+        total: dict[str, int] = {}
+        step = self.open_step
+        while step is not None:
+            if step.capture is not None:
+                merge_bytes(total, device_bytes(step.capture.held(), seen))
+            step = step.outer
         return total
 
     @property

@@ -213,12 +213,22 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._table)
 
-    def _add(self, session: SessionState) -> Record:
+    def shelter(self, session: SessionState) -> None:
+        """Count a session that is in no table, such as a fork, as long as somebody holds it."""
+        with self._lock:
+            self._record_of(session)
+            self._outside[id(session)] = session
+
+    def _record_of(self, session: SessionState) -> Record:
         record = session.record
         if record is None:
-            record = session.record = Record(session)
+            record = session.record = Record(session, self)
             end = finalize(session, _bury, record, self._dead)
             end.atexit = False
+        return record
+
+    def _add(self, session: SessionState) -> Record:
+        record = self._record_of(session)
         record.listed = True
         self._table[session.session_id] = session
         return self._use(session)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 import attrs
@@ -39,6 +39,13 @@ class ValueLimit:
     pattern: re.Pattern[str]
     carried: bool
     nbytes: int
+
+
+class House(Protocol):
+    """Where sessions live."""
+
+    def shelter(self, session: SessionState) -> None:
+        """Count a session that is in no table, as long as somebody holds it."""
 
 
 class Record:
@@ -69,6 +76,7 @@ class Record:
     __slots__ = (
         "_booked",
         "_handles",
+        "_house",
         "_looked_at",
         "_measured",
         "_session",
@@ -99,8 +107,9 @@ class Record:
         "walk",
     )
 
-    def __init__(self, session: SessionState) -> None:
+    def __init__(self, session: SessionState, house: House | None = None) -> None:
         self._session = ref(session)
+        self._house = None if house is None else ref(house)  # which holds the session, and so this
         self.session_id = session.session_id
         self.leases = 0
         self.managed = False
@@ -135,6 +144,12 @@ class Record:
     def session(self) -> SessionState | None:
         """The session, or None once nobody holds it any more."""
         return self._session()
+
+    def shelter(self, session: SessionState) -> None:
+        """Have a fork of the session counted where the session is."""
+        house = None if self._house is None else self._house()
+        if house is not None:
+            house.shelter(session)
 
     def may_go(self) -> bool:
         """Whether nobody uses the session, so that something of it may be put away."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any, Protocol, TypeVar, cast
 
-from statekit.accounting import SeenStorages
+import attrs
+
+from statekit.accounting import SeenStorages, merge_bytes
 from statekit.errors import NotAllocatedError, PayloadError
 from statekit.state_object import StateObject
 
@@ -44,6 +47,14 @@ class EngineStages(EngineOwned, Protocol):
         """Staged bytes by device, which `nbytes_by_device` leaves out."""
 
 
+@attrs.frozen
+class _Memo:
+    """What a handle held, and how many others were to be closed."""
+
+    owned: EngineOwned | None
+    leaving: int
+
+
 class EngineHandle(StateObject[Chunk, EngineOwned]):
     """Counts what the engine holds for a session, and delegates what is done with it.
 
@@ -54,10 +65,15 @@ class EngineHandle(StateObject[Chunk, EngineOwned]):
     No schema speaks of a handle, so a manager counts it in its budgets and never gives it up alone.
     It is closed when its session ends: with a drop or an expiry at once, after an eviction when
     nobody holds the session any more, at the manager's next call.
+
+    An engine cannot be gone back in. So as long as something may be undone (a step is open), chunks
+    stay staged and nothing is closed: both happen when the step has succeeded.
     """
 
     def __init__(self) -> None:
         self._owned: EngineOwned | None = None
+        self._depth = 0  # steps that are open
+        self._leaving: list[EngineOwned] = []  # what they have closed
         self._staged_mark = object()  # what a count remembers for the staged bytes
 
     def allocate(self, *, owned: EngineOwned | None = None) -> EngineHandle[Chunk]:
@@ -96,7 +112,7 @@ class EngineHandle(StateObject[Chunk, EngineOwned]):
 
     def _promote(self) -> None:
         engine = _staging(self._open("commit"))
-        if engine is not None:
+        if engine is not None and not self._depth:
             engine.commit()
 
     def append(self, payload: Chunk) -> None:
@@ -137,6 +153,10 @@ class EngineHandle(StateObject[Chunk, EngineOwned]):
         owned = self._owned
         if owned is None:
             return 0
+        if self._depth:
+            self._leaving.append(owned)
+            self._owned = None
+            return 0
         freed = self.nbytes + sum(self.staged_nbytes_by_device().values())
         owned.close()
         self._owned = None
@@ -157,10 +177,11 @@ class EngineHandle(StateObject[Chunk, EngineOwned]):
 
     def nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """What the engine says that it holds for the session; nothing where `seen` has met it."""
-        owned = self._owned
-        if owned is None or (seen is not None and not seen.visit(owned)):
-            return {}
-        return _present(owned.nbytes_by_device())
+        total: dict[str, int] = {}
+        for owned in (self._owned, *self._leaving):
+            if owned is not None and (seen is None or seen.visit(owned)):
+                merge_bytes(total, _present(owned.nbytes_by_device()))
+        return total
 
     def staged_nbytes_by_device(self, seen: SeenStorages | None = None) -> dict[str, int]:
         """Staged bytes as the engine says; nothing where `seen` has met them."""
@@ -173,11 +194,79 @@ class EngineHandle(StateObject[Chunk, EngineOwned]):
         """The handle itself while the engine holds a staged chunk; else None."""
         return self if self.staged_nbytes_by_device() else None
 
+    def capture(self) -> _Memo:
+        """See `Capturable`.
+
+        Raises:
+            PayloadError: a chunk is staged; an engine could not tell it from later ones.
+        """
+        if self.staged_nbytes_by_device():
+            todo = "commit it or discard it before a step or a fork begins"
+            raise PayloadError("EngineHandle", "a chunk is staged", todo)
+        self._depth += 1
+        return _Memo(self._owned, len(self._leaving))
+
+    def roll_back(self, memo: _Memo) -> None:
+        """See `Capturable`. Raises: what the engine raises, when all is as it was."""
+        since, self._leaving = self._leaving[memo.leaving :], self._leaving[: memo.leaving]
+        opened = [one for one in (*since, self._owned) if one is not None and one is not memo.owned]
+        self._owned = memo.owned
+        self._depth -= 1
+        self.discard()
+        _close_all(opened)
+
+    def settle(self, memo: _Memo) -> None:
+        """See `Capturable`.
+
+        Raises:
+            Exception: what the engine's commit raises; then nothing has changed and the chunk is
+                staged. Or what closing raises, when all else is done.
+        """
+        if self._depth > 1:
+            self._depth -= 1
+            return
+        engine = _staging(self._owned)
+        if engine is not None:
+            engine.commit()
+        self._depth = 0
+        leaving, self._leaving = self._leaving, []
+        _close_all(leaving)
+
+    def twin(self, memo: _Memo) -> EngineHandle[Chunk]:
+        """A handle of what the engine forks off, where it can.
+
+        Raises:
+            PayloadError: it cannot: what it opened has no `fork`.
+        """
+        other: EngineHandle[Chunk] = EngineHandle()
+        if memo.owned is not None:
+            fork = getattr(memo.owned, "fork", None)
+            if not callable(fork):
+                found = f"{type(memo.owned).__name__}, which has no fork()"
+                raise PayloadError("EngineHandle", found, "let the engine offer one")
+            other.allocate(owned=fork())
+        return other
+
+    def take_over(self, memo: _Memo) -> None:
+        """See `Capturable`. Raises: what closing raises; what is taken over is held then too."""
+        before, self._owned = self._owned, memo.owned
+        _close_all([] if before is None else [before])
+
+    def held_by(self, memo: _Memo) -> Any:
+        """See `Capturable`; nothing, for what was closed is counted until it is."""
+        return None
+
     def _open(self, operation: str) -> EngineOwned:
         owned = self._owned
         if owned is None:
             raise NotAllocatedError("EngineHandle", operation)
         return owned
+
+
+def _close_all(owned: Iterable[EngineOwned]) -> None:
+    with ExitStack() as every:
+        for one in owned:
+            every.callback(one.close)
 
 
 def _staging(owned: EngineOwned | None) -> EngineStages | None:

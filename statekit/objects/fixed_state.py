@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from statekit.errors import NotAllocatedError, PayloadError
-from statekit.objects.parkable import ParkableObject
+from statekit.objects.parkable import Memo, ParkableObject
 from statekit.on_commit import KEEP_AS_IS, OnCommit
 
 __all__ = ["FixedState"]
@@ -140,6 +140,31 @@ class FixedState(ParkableObject[Payload, "Payload | None"]):
         shown: Any = parts[_ONE] if _ONE in parts else dict(parts)
         return shown  # type: ignore[no-any-return]
 
+    def take_over(self, memo: Memo) -> None:
+        """See `Capturable`; the buffers stay where they are if what is taken over fits."""
+        fields, saved = memo
+        own = self._held
+        if isinstance(own, dict) and saved is not None and _kinds(own) == _kinds(saved):
+            fields = {**fields, "_held": dict(own)}
+        self.roll_back((fields, saved))
+
+    def _picture(self) -> Any:
+        """Copies of the buffers: every commit writes into them, and kernels do."""
+        held = self._held
+        return None if held is None else {name: _copy_of(part) for name, part in held.items()}
+
+    def _as_pictured(self, picture: Any) -> Any:
+        if picture is None:
+            return self._held
+        buffers = dict(self._held)
+        with torch.inference_mode(False), torch.no_grad():
+            for name, saved in picture.items():
+                buffers[name].copy_(saved)
+        return buffers
+
+    def _copied(self, held: Any, picture: Any) -> Any:
+        return picture and {name: _copy_of(saved) for name, saved in picture.items()}
+
     def _require(self, operation: str) -> dict[str, torch.Tensor] | None:
         """The buffers; every use comes through here, so parked ones are back before it."""
         if not self._allocated:
@@ -163,6 +188,16 @@ def _check(parts: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor
         if found != wanted:
             where = f"FixedState, part {name!r}" if name else "FixedState"
             raise PayloadError(where, found, f"pass {wanted}, as allocated")
+
+
+def _copy_of(part: torch.Tensor) -> torch.Tensor:
+    copy = _buffer_like(part, zero=False)
+    with torch.inference_mode(False), torch.no_grad():
+        return copy.copy_(part)
+
+
+def _kinds(buffers: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    return {name: _kind(part) for name, part in buffers.items()}
 
 
 def _parts(payload: Any) -> dict[str, torch.Tensor]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from statekit.errors import NotAllocatedError, PayloadError
 from statekit.objects.parkable import ParkableObject
 from statekit.on_commit import KEEP_AS_IS, OnCommit
+from statekit.spec import Update
 
 __all__ = ["HeldValue"]
 
@@ -26,14 +27,18 @@ class HeldValue(ParkableObject[Payload, "Payload | None"]):
         self._on_commit = KEEP_AS_IS
         self._staged: Payload | None = None
 
-    def allocate(self: Self, *, on_commit: OnCommit = KEEP_AS_IS) -> Self:
+    def allocate(
+        self: Self, *, on_commit: OnCommit = KEEP_AS_IS, update: Update = "replaced"
+    ) -> Self:
         """Set the empty state and return the object.
 
         Args:
             on_commit: what happens to a payload when it is stored.
+            update: how the model changes the payload that it has read; what is changed where it
+                is gets copied when a step begins.
         """
         self.reset()
-        self._allocated, self._on_commit = True, on_commit
+        self._allocated, self._on_commit, self._update = True, on_commit, update
         return self
 
     def stage(self, payload: Payload) -> None:

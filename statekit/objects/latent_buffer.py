@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from statekit.capture.picture import Picture
 from statekit.errors import NotAllocatedError
 from statekit.objects.frames import check_piece, newest_frames
 from statekit.objects.parkable import ParkableObject
 from statekit.on_commit import KEEP_AS_IS, OnCommit
+from statekit.spec import Update
 
 __all__ = ["LatentBuffer"]
 
@@ -41,6 +43,7 @@ class LatentBuffer(ParkableObject[Item, "list[Item]"]):
         maxlen: int | None = None,
         axis: int | None = None,
         on_commit: OnCommit = KEEP_AS_IS,
+        update: Update = "replaced",
     ) -> LatentBuffer[Item]:
         """Set the empty state and return the buffer.
 
@@ -48,6 +51,8 @@ class LatentBuffer(ParkableObject[Item, "list[Item]"]):
             maxlen: keep the newest so many; None keeps all.
             axis: count `maxlen` in frames along this axis of the items, not in items.
             on_commit: what happens to an item when it is stored.
+            update: how the model changes an item that it has read; what is changed where it is
+                gets copied when a step begins.
 
         Raises:
             ValueError: `maxlen` is below 1, or `axis` is given without it.
@@ -62,7 +67,7 @@ class LatentBuffer(ParkableObject[Item, "list[Item]"]):
             raise ValueError("axis counts maxlen in frames, so it needs maxlen")
         self.reset()
         self._allocated, self._maxlen, self._axis = True, maxlen, axis
-        self._on_commit = on_commit
+        self._on_commit, self._update = on_commit, update
         return self
 
     @property
@@ -179,6 +184,23 @@ class LatentBuffer(ParkableObject[Item, "list[Item]"]):
 
     def _empty(self) -> list[Item]:
         return []
+
+    # What is pictured is the length: a list of items only grows, or another one takes its place.
+
+    def _picture(self) -> Any:
+        if self._update == "replaced":
+            return len(self._held)
+        return Picture(list(self._held), self._update)
+
+    def _as_pictured(self, picture: Any) -> list[Item]:
+        if isinstance(picture, int):
+            del self._held[picture:]
+            items: list[Item] = self._held
+            return items
+        return list(picture.write_back())
+
+    def _copied(self, held: Any, picture: Any) -> list[Item]:
+        return list(held[:picture] if isinstance(picture, int) else picture.copy())
 
     def staged(self) -> Any:
         """The staged items; None where there are none."""

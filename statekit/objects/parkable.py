@@ -12,13 +12,18 @@ from typing import Any, Protocol, TypeVar
 import attrs
 
 from statekit.accounting import SeenStorages, device_bytes
+from statekit.capture.picture import Picture
 from statekit.errors import ParkError
+from statekit.spec import Update
 from statekit.state_object import StateObject
 
-__all__ = ["Away", "Keeper", "ParkableObject"]
+__all__ = ["Away", "Keeper", "Memo", "ParkableObject"]
 
 Payload = TypeVar("Payload")
 View = TypeVar("View")
+Self = TypeVar("Self", bound="ParkableObject[Any, Any]")
+Memo = tuple[dict[str, Any], Any]
+"""The fields of an object, and a picture of what is changed where it is."""
 
 
 class Keeper(Protocol):
@@ -44,6 +49,7 @@ class ParkableObject(StateObject[Payload, View]):
 
     _allocated = False
     _held: Any = None
+    _update: Update = "replaced"
 
     @property
     def resident(self) -> bool:
@@ -98,6 +104,59 @@ class ParkableObject(StateObject[Payload, View]):
         if isinstance(held, Away) and held.keeper is keeper:
             self._held = payload
             self._say_written()
+
+    def capture(self) -> Memo:
+        """See `Capturable`."""
+        if isinstance(self._held, Away):
+            self._come_back()
+        return self.__dict__.copy(), self._picture()
+
+    def roll_back(self, memo: Memo) -> None:
+        """See `Capturable`; a parked copy of what was written since is let go of."""
+        fields, picture = memo
+        before = self._held
+        self.__dict__.clear()
+        self.__dict__.update(fields)
+        self._held = self._as_pictured(picture)
+        self._say_written()
+        if isinstance(before, Away):
+            before.keeper.let_go(before.key)
+
+    def take_over(self, memo: Memo) -> None:
+        """See `Capturable`."""
+        self.roll_back(memo)
+
+    def settle(self, memo: Memo) -> None:
+        """See `Capturable`; there is nothing to do."""
+
+    def twin(self: Self, memo: Memo) -> Self:
+        """See `Capturable`."""
+        fields, picture = memo
+        other = object.__new__(type(self))
+        other.__dict__.update(fields)
+        other._held = self._copied(fields["_held"], picture)
+        other._say_written()
+        return other
+
+    def held_by(self, memo: Memo) -> Any:
+        """See `Capturable`."""
+        fields, picture = memo
+        held = picture.held() if isinstance(picture, Picture) else picture
+        return [fields.get("_held"), fields.get("_staged"), held]
+
+    def _picture(self) -> Any:
+        """What is copied of the payload, because it is changed where it is; None where it isn't."""
+        if self._update == "replaced" or self._held is None:
+            return None
+        return Picture(self._held, self._update)
+
+    def _as_pictured(self, picture: Any) -> Any:
+        """The payload that the fields name, with the content it had."""
+        return self._held if picture is None else picture.write_back()
+
+    def _copied(self, held: Any, picture: Any) -> Any:
+        """A payload for another object."""
+        return held if picture is None else picture.copy()
 
     def _come_back(self) -> Any:
         """The payload, brought back where it is parked.

@@ -107,7 +107,7 @@ def missing(record: Record, tiers: Collection[str] = ()) -> Mapping[str, int]:
     if record.leases:
         return _left(record.declared, record.measured(), {})
     session = record.session
-    units = () if session is None else session.release_units
+    units = () if session is None else session.adopted.units
     stamp = (record.version, len(units), len(record.staying))
     if record.missing is None or record.missing[0] != stamp:  # else an idle session's, as before
         going = _going(record, tiers)
@@ -128,7 +128,7 @@ def _left(
 def _going(record: Record, tiers: Collection[str]) -> dict[str, int]:
     """Bytes by device, as of the last look, of values that could be parked or released."""
     session = record.session
-    units = () if session is None else session.release_units
+    units = () if session is None else session.adopted.units
     patterns = [unit.pattern for unit in units if _may_go(unit, tiers)]
     going: set[Interval] = set()
     staying = {one for look in record.attrs.copy().values() for one in look.intervals}

@@ -53,7 +53,7 @@ class Explanation:
 def explain(record: Record, plan: Plan, budgets: Mapping[str, int]) -> Explanation:
     """What is recorded of a session, beside what `plan` would do with it now."""
     session = record.session
-    units = () if session is None else session.release_units
+    units = () if session is None else session.adopted.units
     decided = {
         one.value: f"{one.action}: {one.reason}"
         for one in plan.decisions

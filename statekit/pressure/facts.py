@@ -52,7 +52,7 @@ def session_facts(record: Record, ledger: Ledger, tiers: Collection[str]) -> Ses
     if session is None or record.units or record.released:
         return _collect(record, ledger, tiers)
     may_go, may_be_evicted = record.may_go(), record.may_be_evicted()
-    units = session.release_units
+    units = session.adopted.units
     # The session keeps its units, and only ever replaces them by more.
     stamp = (record.version, record.order, may_go, may_be_evicted, len(units))
     known = record.facts
@@ -84,7 +84,7 @@ def _collect(record: Record, ledger: Ledger, tiers: Collection[str]) -> SessionF
                     parked=unit.tier,
                 )
             )
-        for unit_spec in session.release_units:
+        for unit_spec in session.adopted.units:
             values += _unit_facts(record, unit_spec, ledger, tiers)
         if record.may_be_evicted():
             values.append(_rest(record, values, ledger))
@@ -139,7 +139,7 @@ def parked_label(unit: ParkedUnit) -> str:
 def units_of(record: Record, labels: Collection[str | None]) -> list[ReleaseUnit]:
     """The release units that have one of these labels."""
     session = record.session
-    units = () if session is None else session.release_units
+    units = () if session is None else session.adopted.units
     return [unit for unit in units if unit.label in labels]
 
 

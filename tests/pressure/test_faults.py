@@ -282,7 +282,7 @@ def test_park_when_one_part_is_on_host_then_both_go_to_disk(tmp_path: Path) -> N
 def _decide(scene: Scene, decisions: list[Decision]) -> None:
     record = scene.session.record
     assert record is not None
-    for unit in scene.session.release_units:
+    for unit in scene.session.adopted.units:
         object.__setattr__(unit, "tiers", ("host", "disk")) if unit.tiers else None
     scene.manager._relief.carry_out(Plan(tuple(decisions)), [record])
 
