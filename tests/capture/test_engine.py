@@ -1,4 +1,4 @@
-"""Steps over storage that an engine owns: what cannot be undone happens when a step has succeeded."""
+"""Steps over storage that an engine owns: what cannot be undone happens at the end."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tests.capture.sessions import (
 from tests.pressure.toys import DECLARED, KEPT, read, same, write
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """What a model raises in the middle of a forward."""
 
 
@@ -81,8 +81,8 @@ def test_step_when_the_body_raises_then_all_is_as_before_and_the_error_goes_on(
     before = everything_of(state.session)
     feat_map: Any = state.vae_enc_feat_map
     entries = list(feat_map)
-    fault = Fault()
-    with pytest.raises(Fault) as caught, state.step():
+    fault = FaultError()
+    with pytest.raises(FaultError) as caught, state.step():
         change(state)
         raise fault
     assert caught.value is fault
@@ -147,21 +147,21 @@ def test_steps_when_nested_then_the_inner_one_is_undone_alone() -> None:
     with state.step():
         state.call_count = 10
         state.append_video_latents(latents(3.0))
-        with pytest.raises(Fault), state.step():
+        with pytest.raises(FaultError), state.step():
             state.call_count = 20
             state.append_video_latents(latents(4.0))
-            raise Fault
+            raise FaultError
         assert state.call_count == 10
         assert len(state.video_latents_across_time) == 3
         with state.step():
             state.call_count = 30
     assert state.call_count == 30
-    with pytest.raises(Fault), state.step():
+    with pytest.raises(FaultError), state.step():
         with state.step():
             state.call_count = 40
             state.video_latents_across_time_object.stage(torch.ones(1, 16, 2, 1, 1))
         assert len(state.video_latents_across_time) == 4
-        raise Fault
+        raise FaultError
     assert state.call_count == 30
     assert len(state.video_latents_across_time) == 3
 
@@ -253,7 +253,7 @@ def test_steps_of_two_sessions_when_interleaved_then_each_is_its_own() -> None:
     second.__enter__()
     one.call_count, two.call_count = 11, 12
     first.__exit__(None, None, None)
-    second.__exit__(Fault, Fault(), None)
+    second.__exit__(FaultError, FaultError(), None)
     assert (one.call_count, two.call_count) == (11, 2)
     with one.step(), two.step():
         one.call_count = two.call_count = 5
@@ -290,7 +290,7 @@ def test_step_when_a_value_changes_as_declared_then_undone(update: Any) -> None:
     tensor = torch.arange(4)
     value.append([tensor, [tensor[1:3]], {"a": tensor}])
     held = value.view()
-    with pytest.raises(Fault), session.step():
+    with pytest.raises(FaultError), session.step():
         if update == "replaced":
             value.append([1])
         else:
@@ -299,7 +299,7 @@ def test_step_when_a_value_changes_as_declared_then_undone(update: Any) -> None:
             held[0] = None
         if update == "in_place":
             tensor.add_(7)
-        raise Fault
+        raise FaultError
     assert value.view() is held
     assert held[0] is tensor
     assert held[1][0].tolist() == [1, 2]
@@ -313,12 +313,12 @@ def test_step_when_an_undeclared_container_changes_then_undone() -> None:
     session = SessionState()
     session.attrs["notes"], session.attrs["by_name"] = [1, [2]], {"a": {1}}
     notes = session.attrs["notes"]
-    with pytest.raises(Fault), session.step():
+    with pytest.raises(FaultError), session.step():
         notes.append(3)
         notes[1].append(4)
         session.attrs["by_name"]["a"].add(5)
         session.attrs["by_name"]["b"] = 6
-        raise Fault
+        raise FaultError
     assert session.attrs == {"notes": [1, [2]], "by_name": {"a": {1}}}
     assert session.attrs["notes"] is notes
 
@@ -337,9 +337,9 @@ def test_step_when_random_numbers_are_drawn_then_the_generator_goes_back() -> No
         return [*drawn, numpy_one.random(), python_one.random()]  # type: ignore[attr-defined]
 
     first = []
-    with pytest.raises(Fault), session.step():
+    with pytest.raises(FaultError), session.step():
         first = draw()
-        raise Fault
+        raise FaultError
     assert value.view() is generators
     assert draw() == first
 
@@ -351,11 +351,11 @@ def test_fixed_state_when_undone_then_its_buffers_are_at_the_same_addresses() ->
     cell: Any = session.get("cell")
     cell.append(torch.ones(3))
     address = cell.view().data_ptr()
-    with pytest.raises(Fault), torch.inference_mode(), session.step():
+    with pytest.raises(FaultError), torch.inference_mode(), session.step():
         cell.append(torch.zeros(3))
         cell.reset()
         cell.allocate(shape=(5,), dtype=torch.int64)
-        raise Fault
+        raise FaultError
     assert cell.view().tolist() == [1, 1, 1]
     assert cell.view().data_ptr() == address
 
@@ -366,10 +366,10 @@ def test_lease_step_when_it_fails_then_undone_and_the_lease_has_ended() -> None:
     with manager.lease("s", begin=DreamZeroStateAdapter.SPEC).step() as session:
         session.attrs["call_count"] = 1
     lease = manager.lease("s")
-    with pytest.raises(Fault), lease.step() as session:
+    with pytest.raises(FaultError), lease.step() as session:
         assert lease.active
         session.attrs["call_count"] = 2
-        raise Fault
+        raise FaultError
     assert not lease.active
     with manager.lease("s") as session:
         assert session.attrs["call_count"] == 1
@@ -423,9 +423,9 @@ def test_step_when_values_are_parked_then_they_are_back_first_and_can_be_gone_ba
     manager = parked(tmp_path)
     session = manager.get_or_create_session("a")
     wanted = write(SessionState(), "cache", 1)
-    with pytest.raises(Fault), session.step():
+    with pytest.raises(FaultError), session.step():
         write(session, "cache", 2)
-        raise Fault
+        raise FaultError
     assert same(read(session, "cache"), wanted)
     assert session.parked == []
 

@@ -22,7 +22,7 @@ from tests.equivalence.wan_stream import WanStream, build_vae
 TOKENS = torch.arange(8)[None]
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """What is injected."""
 
 
@@ -84,7 +84,7 @@ class Accesses:
     def happen(self) -> None:
         if self.fail_at == self.count:
             self.fail_at = None
-            raise Fault
+            raise FaultError
         self.count += 1
 
 
@@ -160,7 +160,7 @@ def test_forward_when_it_fails_before_any_one_access_then_as_if_it_had_not_been(
         try:
             with state.step():
                 got = pipeline.forward(state, given[count], tokens)
-        except Fault:
+        except FaultError:
             assert_same_session(state.session, before)
             access += 1
             continue
