@@ -74,7 +74,7 @@ def test_forks_when_written_then_none_sees_what_another_wrote() -> None:
 
 
 def test_forks_when_made_then_shared_bytes_are_counted_once_and_own_ones_too() -> None:
-    """Eight forks add nothing to the manager's bytes; what one writes is counted as long as it lives."""
+    """Eight forks add nothing to the bytes; what one writes is counted as long as it lives."""
     manager = SessionStateManager()
     state = dreamzero(manager)
     before = manager.nbytes_by_device()
@@ -89,7 +89,7 @@ def test_forks_when_made_then_shared_bytes_are_counted_once_and_own_ones_too() -
 
 
 def test_eight_forks_when_made_then_cost_less_than_a_hundredth_of_the_session() -> None:
-    """Of a session with a feature map of 64 MiB, counted by the allocators of Python and by torch."""
+    """Of a session with a feature map of 64 MiB: Python's memory, and torch's storages."""
     state = dreamzero()
     state.vae_enc_feat_map = [torch.zeros(1 << 20) for _ in range(16)]
     held = state.session.nbytes

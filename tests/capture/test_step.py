@@ -75,7 +75,7 @@ def do_everything_anew(state: DreamZeroStateAdapter) -> None:
 def test_step_when_the_body_raises_then_all_is_as_before_and_the_error_goes_on(
     change: Callable[[DreamZeroStateAdapter], None],
 ) -> None:
-    """Values, staged data, objects and even which list holds the feature map are those of before."""
+    """Values, staged data, objects, and which list holds the feature map, are as before."""
     state = dreamzero()
     state.video_latents_across_time_object.stage(torch.ones(1, 16, 2, 1, 1))
     before = everything_of(state.session)
@@ -271,7 +271,7 @@ def test_step_when_a_value_is_no_kind_it_knows_then_refused_before_the_body() ->
     strange = HeldValue[Any]().allocate(update="in_place")
     strange.append([Strange()])
     session.put("strange", strange)
-    with pytest.raises(StepError, match="'strange': an instance of .*Strange") as caught:
+    with pytest.raises(StepError, match=r"'strange': an instance of .*Strange") as caught:
         session.step().__enter__()
     assert caught.value.session_id == "default"
     assert session.open_step is None

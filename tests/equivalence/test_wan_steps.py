@@ -129,20 +129,22 @@ def counted_objects(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(SessionState, name, counted(getattr(SessionState, name)))
 
 
-@pytest.mark.parametrize(
-    "forward", ["seed", "pending_frame", "chunk", "window_reset", "new_prompt"]
-)
+FORWARDS = {"seed": 0, "pending_frame": 1, "chunk": 4, "window_reset": 6, "new_prompt": 3}
+"""How many forwards come before it."""
+
+
+@pytest.mark.parametrize("forward", FORWARDS)
 def test_forward_when_it_fails_before_any_one_access_then_as_if_it_had_not_been(
     pipeline: DreamZeroPipeline, counted_objects: None, forward: str
 ) -> None:
-    """For each read and write of a forward: the session is as before it, and a retry gives its bits.
+    """For each read and write: the session is as before it, and a retry gives the same bits.
 
     Each kind of forward: the first one, one that only collects a frame, one that completes a chunk,
     one that starts a new attention window, one that starts a new rollout.
     """
     single = frames(8)
     given = [single[0], *(np.stack([one, one]) for one in single[1:])]  # one alone starts anew
-    count = {"seed": 0, "pending_frame": 1, "chunk": 4, "window_reset": 6, "new_prompt": 3}[forward]
+    count = FORWARDS[forward]
     tokens = TOKENS + 1 if forward == "new_prompt" else TOKENS
     state = CountedState("s", SessionStateManager())
     hand_rolled = HandRolledDreamZeroState()
