@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from statekit.session import SessionState as SessionState
     from statekit.settings import SessionStateSettings as SessionStateSettings
     from statekit.settings import resolve_session_state_config as resolve_session_state_config
+    from statekit.snapshot.saving import restore_session as restore_session
+    from statekit.snapshot.saving import save_session as save_session
+    from statekit.snapshot.saving import session_bytes as session_bytes
     from statekit.spec import ModelSpec as ModelSpec
     from statekit.spec import ValueSpec as ValueSpec
     from statekit.state_object import StateObject as StateObject
@@ -65,6 +68,9 @@ _PLACES = {
     "hand_over": "handover",
     "merge_bytes": "accounting",
     "resolve_session_state_config": "settings",
+    "restore_session": "snapshot.saving",
+    "save_session": "snapshot.saving",
+    "session_bytes": "snapshot.saving",
 }
 
 __all__ = sorted([*_PLACES, "__version__"])

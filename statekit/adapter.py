@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 from statekit.adapter_type import AdapterType
 from statekit.capture.step import Step
+from statekit.checking.mode import check_from_now_on, is_on
 from statekit.errors import ParameterError
 from statekit.manager import SessionStateManager
 from statekit.session import SessionState
@@ -64,6 +65,8 @@ class StateAdapter(metaclass=AdapterType):
         self._session = session
         self._carried = (self._carried_class or _carried_class(type(self)))()
         self._carried.__dict__ = self.__dict__ = session.attrs
+        if is_on():
+            check_from_now_on(self)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(

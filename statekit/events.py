@@ -26,6 +26,7 @@ __all__ = [
     "Expired",
     "Leased",
     "Lost",
+    "NotSaved",
     "OverBudget",
     "ParkFailed",
     "Parked",
@@ -33,6 +34,7 @@ __all__ = [
     "Refused",
     "Released",
     "Restored",
+    "Saved",
 ]
 
 
@@ -145,6 +147,21 @@ DEPARTURES: Mapping[str, type[Departed]] = {
     "dropped": Dropped,
     "expired": Expired,
 }
+
+
+@attrs.frozen
+class Saved(Event):
+    """A snapshot of the session is in a file."""
+
+    path: str
+    nbytes: int
+
+
+@attrs.frozen
+class NotSaved(Event):
+    """No snapshot of the session could be written; an older one is as it was."""
+
+    reason: str
 
 
 @attrs.frozen

@@ -63,15 +63,20 @@ class Leasing:
         self.abandoned: deque[SessionState] = deque()
 
     def begin(
-        self, key: str, spec: ModelSpec, overrides: Mapping[str, int] | None
+        self,
+        key: str,
+        spec: ModelSpec,
+        overrides: Mapping[str, int] | None,
+        ready: SessionState | None = None,
     ) -> tuple[SessionState, Callable[[], None]]:
-        """A new session, in use, and what ends the use."""
+        """A new session, in use, and what ends the use; `ready` where it is made already."""
         promised_now = promise(spec, self._model_device, overrides, self._room.tiers)
         self.settle()
         session: SessionState | None = None
         try:
             with self._events.later():
-                session = self._admit(key, promised_now, spec.may_be_lost)
+                ready = ready or SessionState(key)
+                session = self._admit(ready, promised_now, spec.may_be_lost, overrides)
                 session.adopt(spec)
                 at, declared = self._clock(), dict(promised_now.by_device)
                 self._events.publish(Created(key, at, declared), Leased(key, at, 1))
@@ -81,27 +86,53 @@ class Leasing:
             raise
         return session, partial(self.end_lease, session)
 
-    def _admit(self, key: str, promise: Promise, may_be_lost: bool) -> SessionState:
-        """A new session, in use; events are told later, for a lock is held here."""
-        declared = promise.by_device
+    def make_room(
+        self, key: str, spec: ModelSpec, overrides: Mapping[str, int] | None
+    ) -> None:
+        """Give up what has to be for a new session, which may begin then.
+
+        Raises: as the beginning of one.
+        """
+        self.settle()
+        declared = promise(spec, self._model_device, overrides, self._room.tiers).by_device
+        with self._events.later(), self._admitting:
+            self._require_room(key, declared)
+
+    def _admit(
+        self,
+        session: SessionState,
+        promise: Promise,
+        may_be_lost: bool,
+        overrides: Mapping[str, int] | None,
+    ) -> SessionState:
+        """The new session, in use; events are told later, for a lock is held here."""
+        key, declared = session.session_id, promise.by_device
         with self._admitting:
-            if self._table.holds(key) is not None:
-                raise SessionExistsError(key)
-            refused: SessionAdmissionError | None = None
-            session: SessionState | None = None
-            if self._table.has_place():
-                refused = self._room.for_a_new_one(key, declared)
-                if refused is None:
-                    session, left = self._table.begin(key, declared, may_be_lost)
-                    self.say_evicted(left)
-            if session is None:
-                size = self._table.max_sessions
-                refused = refused or SessionAdmissionError(key, "sessions", 1, 0, size, ())
-                self._events.publish(Refused(key, self._clock(), str(refused)))
-                raise refused
+            self._require_room(key, declared)
+            left = self._table.begin(session, declared, may_be_lost)
+            if left is None:  # somebody else has taken the place meanwhile
+                raise self._refuse(self._no_place(key))
+            self.say_evicted(left)
             assert session.record is not None
             session.record.limits, session.record.staying = promise.limits, promise.staying
+            session.record.overrides = dict(overrides or {})
             return session
+
+    def _require_room(self, key: str, declared: Mapping[str, int]) -> None:
+        if self._table.holds(key) is not None:
+            raise SessionExistsError(key)
+        if not self._table.has_place():
+            raise self._refuse(self._no_place(key))
+        refused = self._room.for_a_new_one(key, declared)
+        if refused is not None:
+            raise self._refuse(refused)
+
+    def _no_place(self, key: str) -> SessionAdmissionError:
+        return SessionAdmissionError(key, "sessions", 1, 0, self._table.max_sessions, ())
+
+    def _refuse(self, refused: SessionAdmissionError) -> SessionAdmissionError:
+        self._events.publish(Refused(refused.session_id, self._clock(), str(refused)))
+        return refused
 
     def go_on(self, key: str) -> tuple[SessionState, Callable[[], None]]:
         """The session of this id, in use and with everything back, and what ends the use."""
@@ -113,6 +144,8 @@ class Leasing:
             raise error
         record = session.record
         assert record is not None
+        with session.lock:
+            pass  # whoever looks at it as one that nobody uses is done
         with self._ended_on_error(session):
             self.say_evicted(left)
             self._bring_back(record)
@@ -146,12 +179,25 @@ class Leasing:
         """One use less; whether the session has ended with it."""
         ended, left = self._table.end_lease(record)
         self.say_evicted(left)
+        self._let_look(session, record)
         if ended:
             self.end(session, "dropped", "drop_session was called while it was in use")
             return True
         record.refresh(self._ledger)
         self._say_rebuilt(record)
         return False
+
+    def _let_look(self, session: SessionState, record: Record) -> None:
+        """Nobody uses the session now: those look who wait for that."""
+        with session.lock:
+            nobody = not session.visitors
+        if nobody:
+            return
+        with record.transition, session.lock:
+            if not record.leases and session.open_step is None:
+                visitors, session.visitors = session.visitors, []
+                for visit in visitors:
+                    visit(session)
 
     @contextmanager
     def _ended_on_error(self, session: SessionState) -> Iterator[None]:

@@ -3,7 +3,7 @@
 Owns the rules: begin and continue, leases, eviction by count, drops, expiry, and when budgets are
 looked at. Not here: the table (`statekit.table`), what a session holds (`statekit.session`), how
 bytes are counted (`statekit.accounting`, `statekit.books`), what is given up under pressure and how
-(`statekit.pressure`).
+(`statekit.pressure`), snapshots (`statekit.snapshot`).
 
     M1  `len(manager) <= max_sessions` whenever no call is under way, sessions aside that are
         leased or may not be lost, and one that was asked for last.
@@ -43,13 +43,16 @@ from statekit.pressure.tiers import open_tiers
 from statekit.roll import Roll
 from statekit.room import Room
 from statekit.session import SessionState
+from statekit.snapshot.archive import Archive
+from statekit.snapshot.methods import SnapshotMethods
 from statekit.spec import ModelSpec
+from statekit.stats import stats
 from statekit.table import DEFAULT_MAX_SESSIONS, SessionTable, key_of, require_positive
 
 __all__ = ["DEFAULT_MAX_SESSIONS", "SessionStateManager"]
 
 
-class SessionStateManager:
+class SessionStateManager(SnapshotMethods):
     """Sessions by id, within bounds.
 
     With `max_sessions` alone, the least recently used session leaves the table beyond it. With
@@ -116,6 +119,7 @@ class SessionStateManager:
         self._roll = Roll(self._table, ledger)
         self._room = Room(self._roll, self._relief, self._events, clock)
         self._leasing = Leasing(self._table, ledger, self._room, self._events, clock, model_device)
+        super().__init__(Archive(self._table, self._leasing, self._events, clock))
 
     @property
     def max_sessions(self) -> int:
@@ -177,30 +181,12 @@ class SessionStateManager:
         """Counters and bytes, as plain numbers for a metrics endpoint.
 
         Keys: `sessions`, `max_sessions`, `total_nbytes`, `hits`, `misses`, `evictions`,
-        `nbytes:<device>`; `staged_nbytes` and `staged_nbytes:<device>` for staged data;
-        `parked_nbytes:<tier>`, which is part of `nbytes:cpu` (host) or `nbytes:disk`; and
-        `budget_nbytes:<device>`, `over_budget_nbytes:<device>`, `leases`.
+        `nbytes:<device>`; `staged_nbytes` and `staged_nbytes:<device>` for what steps under way
+        have staged or keep to go back to; `parked_nbytes:<tier>`, which is part of `nbytes:cpu`
+        (host) or `nbytes:disk`; and `budget_nbytes:<device>`, `over_budget_nbytes:<device>`,
+        `leases`.
         """
-        records = self._refreshed()
-        committed = self._relief.used()
-        stats = {
-            "sessions": len(self._table),
-            "max_sessions": self.max_sessions,
-            "hits": self._table.hits,
-            "misses": self._table.misses,
-            "evictions": self._table.evictions,
-            "leases": sum(record.leases for record in records),
-            "total_nbytes": sum(committed.values()),
-        }
-        staged, parked = self._roll.staged(records), self._relief.parked()
-        stats["staged_nbytes"] = sum(staged.values())
-        stats.update({f"nbytes:{device}": n for device, n in sorted(committed.items())})
-        stats.update({f"staged_nbytes:{device}": n for device, n in sorted(staged.items())})
-        stats.update({f"parked_nbytes:{tier}": n for tier, n in sorted(parked.items())})
-        for device, limit in sorted(self.budgets.items()):
-            stats[f"budget_nbytes:{device}"] = limit
-            stats[f"over_budget_nbytes:{device}"] = max(0, committed.get(device, 0) - limit)
-        return stats
+        return stats(self._table, self._relief, self._refreshed(), self.budgets)
 
     # -- leases ----------------------------------------------------------------------------------
 
@@ -280,13 +266,14 @@ class SessionStateManager:
         return self._room.relieve("")
 
     def close(self) -> None:
-        """End all sessions that are not in use, and remove what is parked.
+        """End all sessions that are not in use, periodic snapshots, and what is parked.
 
         Raises:
             Exception: what the end of a session raised first; all others end nevertheless.
         """
         with ExitStack() as every:
             every.callback(self._relief.close)
+            self._stop_saving()
             for session in self._table.live():
                 every.callback(self.drop_session, session.session_id)
 

@@ -46,6 +46,7 @@ class SessionState:
         record: a manager's bookkeeping of this session; None where no manager holds it.
         lock: guards the table of objects and what is open; held for a few dict operations.
         open_step: the innermost step that is under way.
+        visitors: wait for the next moment at which the session is whole, to look at it.
         origin: the session that this one is a fork of, as long as it can become that one.
         past: another object after each reset and each promotion of a fork: what came before.
     """
@@ -63,6 +64,7 @@ class SessionState:
         "past",
         "record",
         "session_id",
+        "visitors",
     )
 
     def __init__(self, session_id: str = "default") -> None:
@@ -77,6 +79,7 @@ class SessionState:
         self.open_step: Step | None = None
         self.origin: SessionState | None = None
         self.past: object = object()
+        self.visitors: list[Callable[[SessionState], None]] = []
 
     def __repr__(self) -> str:
         counts = f"{len(self.attrs)} attrs, {len(self._objects)} objects"
@@ -249,9 +252,6 @@ class SessionState:
                 self.record.engines = {
                     name: obj for name, obj in objects.items() if isinstance(obj, EngineHandle)
                 }
-
-    def at_boundary(self) -> None:
-        """Called where the session is in no step any more."""
 
     def claim_parameters(self, model: str, parameters: Mapping[str, int]) -> None:
         """Record the sizes that the objects of `model` are built with.

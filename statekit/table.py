@@ -79,29 +79,28 @@ class SessionTable:
             self.hits += 1
             record = self._add(session)
             record.leases += 1
+            record.uses += 1
             record.managed = True
             record.used_at = self._clock()
             left = self._shrink(session)
         return session, left
 
     def begin(
-        self, key: str, declared: Mapping[str, int], may_be_lost: bool
-    ) -> tuple[SessionState | None, list[SessionState]]:
-        """A new session of this id, in use; None where the table is full of those that stay.
+        self, session: SessionState, declared: Mapping[str, int], may_be_lost: bool
+    ) -> list[SessionState] | None:
+        """Take a new session in, which is in use; None where the table is full of those that stay.
 
-        Returns it and those that left for it. The caller has made sure that the id is free.
+        Returns those that left for it. The caller has made sure that the id is free.
         """
         with self._lock:
             if not self._has_place():
-                return None, []
+                return None
             self.misses += 1
-            session = SessionState(key)
             record = self._add(session)
             record.leases, record.managed = 1, True
             record.declared, record.may_be_lost = declared, may_be_lost
-            self._departures.forget(key)
-            left = self._shrink(session)
-        return session, left
+            self._departures.forget(session.session_id)
+            return self._shrink(session)
 
     def has_place(self) -> bool:
         """Whether one more session may begin."""
@@ -121,6 +120,7 @@ class SessionTable:
         """
         with self._lock:
             record.leases -= 1
+            record.uses += 1
             record.used_at = self._clock()
             if record.dropped and not record.leases:
                 session = record.session
@@ -201,6 +201,11 @@ class SessionTable:
         """The records of sessions that nobody holds any more, each once."""
         while self._dead:
             yield self._dead.popleft()
+
+    def ids(self) -> list[str]:
+        """Ids of all sessions that can be found, those that were evicted and still live too."""
+        with self._lock:
+            return [*self._table, *self._evicted.keys()]
 
     def __iter__(self) -> Iterator[str]:
         """Ids of the sessions in the table, the least recently used one first."""

@@ -54,12 +54,14 @@ class Record:
     Attributes:
         session_id: the id under which the manager knows it.
         leases: how many users there are now.
+        uses: how often a use has begun or ended.
         managed: whether it is used under leases; only then may anything of it be put away.
         may_be_lost: whether the schema it began with lets it be evicted.
         order: of its last use, rising; used_at: the clock then, in seconds.
         listed: whether it is in the table.
         dropped: it ends when the last lease ends.
         declared: declared bytes by device, from the spec it was admitted with.
+        overrides: the numbers that it was admitted with in place of the spec's.
         staying: those of them that it keeps also while nobody uses it.
         units: what is parked, oldest first; the session's own list.
         limits: declared bytes by value, to compare with; reported: values found above them.
@@ -95,6 +97,7 @@ class Record:
         "missing",
         "objects",
         "order",
+        "overrides",
         "released",
         "reported",
         "session_id",
@@ -103,6 +106,7 @@ class Record:
         "transition",
         "units",
         "used_at",
+        "uses",
         "version",
         "walk",
     )
@@ -112,6 +116,7 @@ class Record:
         self._house = None if house is None else ref(house)  # which holds the session, and so this
         self.session_id = session.session_id
         self.leases = 0
+        self.uses = 0
         self.managed = False
         self.may_be_lost = False
         self.order = 0
@@ -119,6 +124,7 @@ class Record:
         self.listed = False
         self.dropped = False
         self.declared: Mapping[str, int] = {}
+        self.overrides: Mapping[str, int] = {}
         self.staying: Mapping[str, int] = {}
         self.units: list[ParkedUnit] = session.parked
         self.released: set[str] = set()

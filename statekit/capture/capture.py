@@ -12,6 +12,7 @@ the number of values, never with their bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +29,7 @@ from statekit.spec import Update
 if TYPE_CHECKING:
     from statekit.session import SessionState
 
-__all__ = ["Capture", "UncapturedError"]
+__all__ = ["Capture", "UncapturedError", "pictures_of"]
 
 _NOTHING_TO_SETTLE = frozenset({EncodeOnce, FixedState, HeldValue, LatentBuffer})
 _UNDECLARED_CONTAINERS = frozenset({list, dict, set})
@@ -40,6 +41,32 @@ class UncapturedError(Exception):
     def __init__(self, found: str, todo: str) -> None:
         super().__init__(found, todo)
         self.found, self.todo = found, todo
+
+
+def pictures_of(session: SessionState, attrs: Mapping[str, Any]) -> dict[str, Picture]:
+    """Pictures of those carried values that change where they are.
+
+    Raises:
+        UncapturedError: one is changed in place, and a part of it can't be copied.
+    """
+    adopted = session.adopted
+    pictures: dict[str, Picture] = {}
+    for name, update in adopted.changing.items():
+        if attrs.get(name) is not None:
+            pictures[name] = _picture(name, attrs[name], update)
+    if not adopted.declared.issuperset(attrs):
+        for name in attrs.keys() - adopted.declared:
+            if type(attrs[name]) in _UNDECLARED_CONTAINERS:
+                pictures[name] = Picture(attrs[name], "entries")
+    return pictures
+
+
+def _picture(name: str, value: Any, update: Update) -> Picture:
+    try:
+        return Picture(value, update)
+    except UnparkableError as error:
+        found = f"{name!r} is changed in place, and {error.found} at {error.path} cannot be copied"
+        raise UncapturedError(found, error.todo) from None
 
 
 class Capture:
@@ -75,10 +102,9 @@ class Capture:
         self.parameters = session.parameters
         self.past = session.past
         self.objects = cast(dict[str, Any], session.objects)  # Capturable, or see below
-        self.pictures: dict[str, Picture] = {}
+        self.pictures = pictures_of(session, self.attrs)
         self.memos: list[Any] = []
         self._others: list[tuple[Any, Any]] = []  # not of our kinds, which have nothing to settle
-        self._look_at_attrs()
         try:
             for obj in self.objects.values():
                 memo = obj.capture()
@@ -98,25 +124,6 @@ class Capture:
             raise UncapturedError(found, "give the class the methods of Capturable") from None
         if isinstance(error, PayloadError | UnparkableError):
             raise UncapturedError(f"{name!r}: {error.found}", error.todo) from error
-
-    def _look_at_attrs(self) -> None:
-        adopted, attrs = self.session.adopted, self.attrs
-        for name, update in adopted.changing.items():
-            if attrs.get(name) is not None:
-                self._take_picture(name, update)
-        if not attrs.keys() <= adopted.declared:
-            for name in attrs.keys() - adopted.declared:
-                if type(attrs[name]) in _UNDECLARED_CONTAINERS:
-                    self.pictures[name] = Picture(attrs[name], "entries")
-
-    def _take_picture(self, name: str, update: Update) -> None:
-        try:
-            self.pictures[name] = Picture(self.attrs[name], update)
-        except UnparkableError as error:
-            found = (
-                f"{name!r} is changed in place, and {error.found} at {error.path} is no plain data"
-            )
-            raise UncapturedError(found, error.todo) from None
 
     def roll_back(self) -> None:
         """Make the session what it was.

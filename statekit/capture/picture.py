@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from statekit.image.memory import empty_bytes
-from statekit.image.taking import Image, take_image
+from statekit.image.taking import take_image
 from statekit.spec import Update
 
 __all__ = ["Picture"]
@@ -42,22 +42,13 @@ class Picture:
         UnparkableError: `in_place`, and a part of it can't be copied bit for bit.
     """
 
-    __slots__ = ("_containers", "_generators", "_image", "_saved", "value")
+    __slots__ = ("_containers", "_in_place", "value")
 
     def __init__(self, value: Any, update: Update) -> None:
         self.value = value
+        self._in_place = _InPlace(value) if update == "in_place" else None
         self._containers: list[tuple[Any, Any]] = []
-        self._generators: list[tuple[Any, Any]] = []
-        self._image: Image | None = None
-        self._saved: list[torch.Tensor] = []
-        if update == "in_place":
-            self._image = take_image(value)
-            self._saved = [_copied(storage) for storage in self._image.storages]
-        self._look_into(value, update == "in_place")
-
-    def _look_into(self, value: Any, in_place: bool) -> None:
-        todo = [value]
-        met: set[int] = set()
+        todo, met = [value], set[int]()
         for part in todo:  # grows while it is gone through
             kind = type(part)
             if kind in _CONTAINERS:
@@ -67,23 +58,16 @@ class Picture:
                 if kind is not tuple:
                     self._containers.append((part, part.copy()))
                 inner = part.values() if kind in _MAPPINGS else part
-                todo += [one for one in inner if in_place or type(one) in _CONTAINERS]
-            elif in_place and isinstance(part, _GENERATORS):
-                self._generators.append((part, _state_of(part)))
+                # Most containers hold tensors alone, which this sees at a fraction of the cost.
+                if self._in_place is not None or not _CONTAINERS.isdisjoint(map(type, inner)):
+                    todo += inner
+            elif self._in_place is not None and isinstance(part, _GENERATORS):
+                self._in_place.generators.append((part, _state_of(part)))
 
     def write_back(self) -> Any:
         """Give the value its content back, where it is, and return it."""
-        if self._image is not None:
-            for storage, saved in zip(self._image.storages, self._saved, strict=True):
-                with torch.inference_mode(False):
-                    # Another tensor over the same memory: one of inference mode refuses writes.
-                    live = torch.empty(0, dtype=torch.uint8, device=storage.device)
-                    live.set_(
-                        storage.untyped_storage(), storage.storage_offset(), storage.shape, (1,)
-                    )
-                    live.copy_(saved)
-        for generator, state in self._generators:
-            _set_state(generator, state)
+        if self._in_place is not None:
+            self._in_place.write_back()
         for container, content in self._containers:
             container.clear()
             _fill(container, content)
@@ -91,8 +75,8 @@ class Picture:
 
     def copy(self) -> Any:
         """Another value with this content."""
-        if self._image is not None:
-            return self._image.build([_copied(saved) for saved in self._saved])
+        if self._in_place is not None:
+            return self._in_place.copy()
         return self._rebuilt()
 
     def _rebuilt(self) -> Any:
@@ -124,7 +108,30 @@ class Picture:
 
     def held(self) -> list[Any]:
         """What the picture keeps allocated, for a look at its memory."""
-        return [self.value, *(content for _, content in self._containers), *self._saved]
+        saved = () if self._in_place is None else self._in_place.saved
+        return [self.value, *(content for _, content in self._containers), *saved]
+
+
+class _InPlace:
+    """Copies of all storages of a value, and the states of its generators."""
+
+    def __init__(self, value: Any) -> None:
+        self.image = take_image(value)
+        self.saved = [_copied(storage) for storage in self.image.storages]
+        self.generators: list[tuple[Any, Any]] = []
+
+    def write_back(self) -> None:
+        for storage, saved in zip(self.image.storages, self.saved, strict=True):
+            with torch.inference_mode(False):
+                # Another tensor over the same memory: one of inference mode refuses writes.
+                live = torch.empty(0, dtype=torch.uint8, device=storage.device)
+                live.set_(storage.untyped_storage(), storage.storage_offset(), storage.shape, (1,))
+                live.copy_(saved)
+        for generator, state in self.generators:
+            _set_state(generator, state)
+
+    def copy(self) -> Any:
+        return self.image.build([_copied(saved) for saved in self.saved])
 
 
 def _copied(storage: torch.Tensor) -> torch.Tensor:

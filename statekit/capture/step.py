@@ -113,10 +113,13 @@ class Step:
 
     def _leave(self) -> None:
         session = self._session
+        visitors = []
         with session.lock:
             session.open_step = self._outer
-        if self._outer is None:
-            session.at_boundary()
+            if self._outer is None and session.visitors:
+                visitors, session.visitors = session.visitors, []
+        for visit in visitors:  # this thread has the session, and is between two steps
+            visit(session)
 
 
 _TAKE_TURNS = "let one request at a time use a session"

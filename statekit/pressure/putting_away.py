@@ -83,6 +83,16 @@ class ParkedUnit:
             self._end()
         self._when_back(self)
 
+    def copy(self) -> Mapping[str, Any]:
+        """Copies of the payloads by key; the parked ones stay where they are.
+
+        Raises:
+            ParkError: they cannot be read now.
+        """
+        with self.record.transition:
+            payloads: Mapping[str, Any] = self._parked.begin_restore().finish()
+        return payloads
+
     def let_go(self, key: str) -> None:
         """The object under `key` wants nothing back."""
         with self.record.transition:

@@ -59,7 +59,7 @@ def _has_identity(value: Any) -> bool:
 def _fields(obj: Any) -> dict[str, Any]:
     """All fields of an object, copied, but for the mark that tells that it was written."""
     assert isinstance(obj, ParkableObject)
-    unseen = ("written", "_on_commit")  # a mark, and a setting without an order of its own
+    unseen = ("written", "_on_commit", "__orig_class__")  # marks, and a setting
     fields = {name: value for name, value in vars(obj).items() if name not in unseen}
     return copy.deepcopy(fields)
 
