@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,25 @@ def test_budget_guide_when_run_then_every_block_holds(tmp_path: Path) -> None:
     """The guide's asserts hold, and what it prints has a line for each value."""
     names = run("budgets.md", folder=tmp_path)
     assert len(names["manager"]) == 0
+
+
+def test_checking_guide_when_run_then_every_block_holds() -> None:
+    """The findings that the guide shows are found, and its clean blocks have none."""
+    names = run("checking.md")
+    names["checking"].look(names["state"].session)
+
+
+def test_steps_guide_when_run_then_every_block_holds() -> None:
+    """A failed step leaves nothing behind, and the branch that was kept is the session."""
+    names = run("steps.md")
+    assert names["state"].call_count == 3
+
+
+def test_snapshots_guide_when_run_then_every_block_holds(tmp_path: Path) -> None:
+    """Saved, loaded, moved: every assert of the guide holds, and no thread is left."""
+    names = run("snapshots.md", folder=tmp_path)
+    assert len(names["moved"]) == 1
+    assert not any(one.name == "statekit-snapshots" for one in threading.enumerate())
 
 
 def test_hand_over_guide_when_run_then_each_branch_is_encoded_once() -> None:

@@ -1,8 +1,8 @@
 """Rollouts of both models that can stop at a step and go on in another process.
 
 Run as `python -m tests.equivalence.resume_pipeline MODEL FOLDER FROM TO`: serves the steps FROM to
-TO of two sessions in turn, restores them from FOLDER first unless FROM is 0, saves them there at TO,
-and prints one digest a step as JSON. What it ends with is no orderly exit: the process kills itself.
+TO of two sessions in turn. Restores them from FOLDER first unless FROM is 0, saves them there,
+prints one digest a step as JSON, and kills itself: nothing is left to an orderly exit.
 """
 
 from __future__ import annotations
