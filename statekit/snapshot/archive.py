@@ -26,10 +26,11 @@ from statekit.errors import IncompatibleSnapshotError, SnapshotError, StatekitEr
 from statekit.events import Events, NotSaved, Saved
 from statekit.leasing import Leasing
 from statekit.session import SessionState
+from statekit.snapshot.about import About
 from statekit.snapshot.boundary import look
-from statekit.snapshot.contents import numbers_of, require_fit, restored, session_id_of
 from statekit.snapshot.file import Snapshot, open_snapshot
 from statekit.snapshot.folder import file_of, files_in
+from statekit.snapshot.restored import require_fit, restored
 from statekit.snapshot.sweep import sweep
 from statekit.spec import ModelSpec
 from statekit.table import SessionTable
@@ -211,7 +212,7 @@ class Archive:
             name = file.name
             try:
                 with open_snapshot(file) as snapshot:
-                    name = session_id_of(snapshot.about, str(file))
+                    name = About.read(snapshot.about, str(file)).session_id
                     self._restore(snapshot, known, None, devices)
                     done[name] = snapshot.nbytes
             except StatekitError as error:
@@ -227,34 +228,26 @@ class Archive:
         session_id: str | None,
         devices: Mapping[str, str] | None,
     ) -> str:
-        about, file = snapshot.about, snapshot.place
-        key = session_id or session_id_of(about, file)
+        file = snapshot.place
+        about = About.read(snapshot.about, file)
+        key = session_id or about.session_id
         mine = _specs_of(about, specs, file)
         require_fit(about, mine, file)
-        overrides = numbers_of(about, file)
-        self._leasing.make_room(key, mine[0], overrides)
+        self._leasing.make_room(key, mine[0], about.overrides)
         session = SessionState(key)
         for spec in mine:
             session.adopt(spec)
         restored(snapshot.read(devices), about, mine, file).fill(session)
-        _, end = self._leasing.begin(key, mine[0], overrides, session)
+        _, end = self._leasing.begin(key, mine[0], about.overrides, session)
         end()
         return key
 
 
-def _specs_of(
-    about: Mapping[str, object], specs: tuple[ModelSpec, ...], file: str
-) -> tuple[ModelSpec, ...]:
+def _specs_of(about: About, specs: tuple[ModelSpec, ...], file: str) -> tuple[ModelSpec, ...]:
     """Those of the schemas that the snapshot speaks of."""
-    models = about.get("models")
-    names = (
-        [one.get("model") for one in models if isinstance(one, dict)]
-        if isinstance(models, list)
-        else []
-    )
-    found = tuple(spec for spec in specs if spec.model in names)
-    if len(found) != len(names) or not found:
-        wanted = ", ".join(map(str, names)) or "no model"
+    found = tuple(spec for spec in specs if spec.model in about.models)
+    if len(found) != len(about.models) or not found:
+        wanted = ", ".join(about.models) or "no model"
         given = ", ".join(spec.model for spec in specs) or "none"
         raise IncompatibleSnapshotError(
             file, f"it is a snapshot of {wanted}; the specs given are of {given}", "pass its spec"

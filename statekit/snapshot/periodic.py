@@ -4,9 +4,9 @@ Owns when a pass begins, which sessions need none, and which files go: those tha
 sessions that were dropped or have expired. Files of sessions that were evicted or lost stay, for
 they can be restored; whoever does not want them removes them.
 
-    Q1  What a crash costs a session at most is what it did since `saved_at` its last snapshot. With
-        every pass on time that is `every_s`, plus what a pass takes, plus the longest time for
-        which the session is in one step (or in one lease, where no steps are used).
+    Q1  What a crash costs a session at most is what it did since its last snapshot: `every_s`, plus
+        what two passes take, plus the longest time for which the session is in one step (or in one
+        lease, where no steps are used).
     Q2  A session that was not used since its last snapshot is not written again. One that is used
         without leases is written each time, for nobody knows when it changes.
     Q3  The thread ends with `stop`, with the manager's `close`, or when the manager is gone; never
@@ -130,9 +130,9 @@ class _Run:
         self._owner, self._stop, self._every_s = owner, stop, every_s
 
     def __call__(self) -> None:
-        due = time.monotonic() + self._every_s
-        while not self._stop.wait(max(0.0, due - time.monotonic())):
-            due = max(due, time.monotonic()) + self._every_s
+        # From the end of a pass: one that takes long must leave others time, and the manager's
+        # owner a moment at which nothing here holds it.
+        while not self._stop.wait(self._every_s):
             owner = self._owner()
             if owner is None:
                 return

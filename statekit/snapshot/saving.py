@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from statekit.errors import SnapshotError
 from statekit.session import SessionState
-from statekit.snapshot.contents import Contents, contents_of, restored
+from statekit.snapshot.about import About
+from statekit.snapshot.contents import Contents, contents_of
 from statekit.snapshot.file import open_snapshot
+from statekit.snapshot.restored import restored
 from statekit.spec import ModelSpec
 
 __all__ = ["restore_session", "save_session", "session_bytes"]
@@ -58,8 +60,9 @@ def restore_session(
     """
     known = tuple(specs)
     with open_snapshot(source) as snapshot:
-        found = restored(snapshot.read(devices), snapshot.about, known, snapshot.place)
-    session = SessionState(found.session_id)
+        about = About.read(snapshot.about, snapshot.place)
+        found = restored(snapshot.read(devices), about, known, snapshot.place)
+    session = SessionState(about.session_id)
     for spec in known:
         session.adopt(spec)
     found.fill(session)
