@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from statekit.accounting import SeenStorages, device_bytes, merge_bytes
 from statekit.adopted import NOTHING_ADOPTED
 from statekit.capture.fork import fork_into, promote
-from statekit.capture.step import Step
+from statekit.capture.step import Checks, Step
 from statekit.errors import ForkError, ParameterConflictError
 from statekit.objects.engine_handle import EngineHandle
 from statekit.spec import ModelSpec
@@ -46,6 +46,7 @@ class SessionState:
         record: a manager's bookkeeping of this session; None where no manager holds it.
         lock: guards the table of objects and what is open; held for a few dict operations.
         open_step: the innermost step that is under way.
+        checks: compares it with its schemas, in checking mode; else None.
         visitors: wait for the next moment at which the session is whole, to look at it.
         origin: the session that this one is a fork of, as long as it can become that one.
         past: another object after each reset and each promotion of a fork: what came before.
@@ -57,6 +58,7 @@ class SessionState:
         "_objects",
         "_parameters",
         "adopted",
+        "checks",
         "lock",
         "open_step",
         "origin",
@@ -79,6 +81,7 @@ class SessionState:
         self.open_step: Step | None = None
         self.origin: SessionState | None = None
         self.past: object = object()
+        self.checks: Checks | None = None
         self.visitors: list[Callable[[SessionState], None]] = []
 
     def __repr__(self) -> str:

@@ -12,9 +12,10 @@ in two steps side by side, of two threads or of two tasks of one event loop.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from statekit.capture.capture import Capture, UncapturedError
 from statekit.errors import StepError
@@ -22,16 +23,26 @@ from statekit.errors import StepError
 if TYPE_CHECKING:
     from statekit.session import SessionState
 
-__all__ = ["Step", "in_turn"]
+__all__ = ["Checks", "Step", "in_turn"]
 
 _innermost: ContextVar[Step | None] = ContextVar("statekit_step", default=None)
 """The step that this thread or task is in, of whatever session."""
 
 
+class Checks(Protocol):
+    """What compares a session with its schema, where checking mode is on (`statekit.checking`)."""
+
+    def watch(self, session: SessionState) -> AbstractContextManager[None]:
+        """Refuse writes that the schema does not allow, while the context lasts."""
+
+    def look(self, session: SessionState) -> None:
+        """Compare all that the session holds. Raises: DeclarationError."""
+
+
 class Step:
     """One step of a session, for a `with` block; made by `SessionState.step`."""
 
-    __slots__ = ("_caller", "_capture", "_outer", "_session", "_used")
+    __slots__ = ("_caller", "_capture", "_outer", "_session", "_used", "_watch")
 
     def __init__(self, session: SessionState) -> None:
         self._session = session
@@ -39,6 +50,7 @@ class Step:
         self._outer: Step | None = None
         self._caller: Step | None = None
         self._used = False
+        self._watch: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> SessionState:
         """Begin the step and return its session.
@@ -47,6 +59,7 @@ class Step:
             StepError: it has begun before; the session is in a step elsewhere; or a value of it
                 cannot be captured.
             ParkError: a value is parked and cannot be brought back now.
+            DeclarationError: in checking mode, as `statekit.checking.watch` says.
         """
         session = self._session
         if self._used:
@@ -61,7 +74,13 @@ class Step:
         self._outer, self._caller = outer, caller
         try:
             self._capture = Capture(session)
+            if session.checks is not None:
+                self._watch = session.checks.watch(session)
+                self._watch.__enter__()
         except BaseException as error:
+            if self._capture is not None:
+                self._capture.settle()
+                self._capture = None
             self._leave()
             if isinstance(error, UncapturedError):
                 raise StepError(session.session_id, error.found, error.todo) from error
@@ -89,6 +108,8 @@ class Step:
                 _commit(session, capture)
         finally:
             alone = session.open_step is self
+            if self._watch is not None:
+                self._watch.__exit__(None, None, None)
             self._leave()
             _innermost.set(self._caller)
         if kind is None and not alone:
@@ -128,6 +149,8 @@ _TAKE_TURNS = "let one request at a time use a session"
 def _commit(session: SessionState, capture: Capture) -> None:
     """Promote what is staged, or undo everything."""
     try:
+        if session.checks is not None:
+            session.checks.look(session)
         for obj in session.objects.values():
             if obj.staged() is not None:
                 obj.commit()
