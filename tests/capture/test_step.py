@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from statekit.adapters.dreamzero import DreamZeroStateAdapter
 from statekit.errors import ParkError, SessionStateLostError, StepError
@@ -439,3 +440,27 @@ def test_step_when_a_parked_copy_is_gone_then_it_does_not_begin(tmp_path: Path) 
     with pytest.raises(ParkError, match="restore"), session.step():
         pytest.fail("the body ran")
     assert session.open_step is None
+
+
+class Operations(TorchDispatchMode):
+    """Counts what torch is asked to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_step_and_fork_when_nothing_changes_in_place_then_no_tensor_is_touched() -> None:
+    """A step of DreamZero, undone or not, a fork and a promotion ask torch for nothing at all."""
+    state = dreamzero()
+    with Operations() as operations:
+        with state.step():
+            pass
+        with pytest.raises(FaultError), state.step():
+            raise FaultError
+        state.fork().session.promote()
+    assert operations.count == 0

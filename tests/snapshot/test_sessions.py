@@ -29,6 +29,7 @@ from statekit.manager import SessionStateManager
 from statekit.objects import EncodeOnce, EngineHandle, FixedState, HeldValue, LatentBuffer
 from statekit.on_commit import OnCommit
 from statekit.session import SessionState
+from statekit.snapshot.contents import contents_of
 from statekit.snapshot.file import open_snapshot, snapshot_bytes
 from statekit.spec import ModelSpec, Park, Ring, Size, ValueSpec
 from tests.block_pool import BlockPool
@@ -414,3 +415,19 @@ def test_settings_when_saved_then_the_schema_goes_before_them() -> None:
     plain: Any = restore_session(data)
     assert vars(plain.get("held"))["_on_commit"] == OnCommit(detach=True, device="cpu")
     assert vars(plain.get("once"))["_on_commit"] == OnCommit(compact=True)
+
+
+def test_contents_when_taken_then_they_are_the_live_tensors_and_lists_of_their_own() -> None:
+    """Nothing of what is replaced whole is copied for a snapshot; what the model changes is."""
+    state = dreamzero()
+    tree = contents_of(state.session).tree
+    assert tree["attrs"]["clip_feas"] is state.clip_feas
+    held: Any = tree["objects"]["vae_enc_feat_map"]["held"]
+    feat_map: Any = state.vae_enc_feat_map
+    assert held is not feat_map
+    assert all(one is other for one, other in zip(held, feat_map, strict=True))
+    kept = tree["objects"]["video_latents"]["held"]
+    state.append_video_latents(latents(9.0))
+    feat_map[0] = None
+    assert len(kept) == 2
+    assert held[0] is not None
