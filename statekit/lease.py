@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from weakref import finalize
 
-from statekit.capture.step import Checks
 from statekit.session import SessionState
 
 __all__ = ["Lease"]
@@ -37,7 +36,7 @@ class Lease:
         self._session: SessionState | None = None
         self._finish: Callable[[], None] | None = None
         self._garbage: finalize[[SessionState], Lease] | None = None
-        self._watched: AbstractContextManager[None] | None = None
+        self._watched = ExitStack()
 
     def begin(self) -> SessionState:
         """Start the use and return the session; the same one when it has started before.
@@ -48,36 +47,14 @@ class Lease:
             self._session, self._finish = self._start()
             self._garbage = finalize(self, self._abandoned.append, self._session)
             self._garbage.atexit = False
-            if self._session.checks is not None:
-                self._watch(self._session, self._session.checks)
         return self._session
 
-    def _watch(self, session: SessionState, checks: Checks) -> None:
-        watch = checks.watch(session)
-        try:
-            watch.__enter__()
-        except BaseException:
-            self.end()
-            raise
-        self._watched = watch
-
     def end(self) -> None:
-        """End the use; nothing where it has ended or never began.
-
-        Raises:
-            DeclarationError: checking mode has found that a value is not what its schema declares;
-                the use has ended all the same.
-        """
-        session, self._session = self._session, None
-        watch, self._watched = self._watched, None
-        with ExitStack() as every:
-            if self._garbage is not None and self._garbage.detach() is not None:
-                assert self._finish is not None
-                every.callback(self._finish)
-            if watch is not None:
-                every.callback(watch.__exit__, None, None, None)
-            if session is not None and session.checks is not None:
-                session.checks.look(session)
+        """End the use; nothing where it has ended or never began."""
+        self._session = None
+        if self._garbage is not None and self._garbage.detach() is not None:
+            assert self._finish is not None
+            self._finish()
 
     @contextmanager
     def step(self) -> Iterator[SessionState]:
@@ -102,7 +79,18 @@ class Lease:
         return self._session is not None
 
     def __enter__(self) -> SessionState:
-        return self.begin()
+        """Begin the use.
+
+        Raises: as `begin`; DeclarationError in checking mode, as `statekit.checking.watch` says.
+        """
+        session = self.begin()
+        if session.checks is not None:
+            try:
+                self._watched.enter_context(session.checks.watch(session))
+            except BaseException:
+                self.end()
+                raise
+        return session
 
     def __exit__(
         self,
@@ -110,4 +98,16 @@ class Lease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.end()
+        """End the use.
+
+        Raises:
+            DeclarationError: the body succeeded, and checking mode has found that a value is not
+                what its schema declares; the use has ended all the same.
+        """
+        session = self._session
+        with self._watched:
+            try:
+                if kind is None and session is not None and session.checks is not None:
+                    session.checks.look(session)
+            finally:
+                self.end()

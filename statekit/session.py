@@ -202,7 +202,7 @@ class SessionState:
             ParkError: a value is parked and cannot be brought back now.
         """
         fork = SessionState(self.session_id)
-        fork.adopted = self.adopted
+        fork.adopted, fork.checks = self.adopted, self.checks
         fork_into(self, fork)
         fork.origin, fork.past = self, self.past
         if self.record is not None:

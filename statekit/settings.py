@@ -22,8 +22,10 @@ __all__ = [
     "DEFAULT_MAX_SESSIONS",
     "ENABLE_VARIABLE",
     "MAX_SESSIONS_VARIABLE",
+    "VALIDATE_VARIABLE",
     "SessionStateSettings",
     "resolve_session_state_config",
+    "resolve_validation",
 ]
 
 DEFAULT_MAX_SESSIONS = 64
@@ -31,11 +33,13 @@ DEFAULT_MAX_SESSIONS = 64
 
 ENABLE_VARIABLE = "OMNI_DIFFUSION_SESSION_STATE_MANAGER"
 MAX_SESSIONS_VARIABLE = "OMNI_DIFFUSION_SESSION_STATE_MANAGER_MAX_SESSIONS"
+VALIDATE_VARIABLE = "STATEKIT_VALIDATE"
 _FIELD = "enable_session_state_manager"
 _WORDS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
+_WANTED_WORDS = "1/0, true/false, yes/no or on/off"
 
 
 def resolve_session_state_config(
@@ -60,13 +64,18 @@ def _resolve(enable: bool | None, max_sessions: int | None) -> tuple[bool, int]:
         _require_boolean(_FIELD, enable)
     if max_sessions is not None and (type(max_sessions) is not int or max_sessions < 1):
         raise SettingsError("max_sessions", f"got {max_sessions!r}", "set a whole number above 0")
-    on = _from_environment(ENABLE_VARIABLE, _word, "1/0, true/false, yes/no or on/off")
+    on = _from_environment(ENABLE_VARIABLE, _word, _WANTED_WORDS)
     count = _from_environment(MAX_SESSIONS_VARIABLE, _positive, "a whole number above 0")
     if on is None:
         on = bool(enable)
     if count is None:
         count = DEFAULT_MAX_SESSIONS if max_sessions is None else max_sessions
     return on, count
+
+
+def resolve_validation() -> bool:
+    """Whether `STATEKIT_VALIDATE` turns checking mode on (`statekit.checking`); else it is off."""
+    return bool(_from_environment(VALIDATE_VARIABLE, _word, _WANTED_WORDS))
 
 
 @attrs.frozen
