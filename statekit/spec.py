@@ -5,9 +5,9 @@ of the generated class and the review), the bytes that follow from a spec (`stat
 and anything that acts. Imports neither torch nor the generator, so that tools can read a spec
 without loading either.
 
-What the runtime acts on today: bucket, key, object, ring, on_commit, families, resets; and for
+What the runtime acts on: bucket, key, object, ring, on_commit, update, families, resets; and for
 admission and release: sizes, pending, park, rebuild, atomic, inputs, operations, may_be_lost.
-Recorded only: update, sharding, measured.
+Recorded only: sharding, measured.
 """
 
 from __future__ import annotations
@@ -158,6 +158,9 @@ class ValueSpec:
     device: str
     key: str = ""
     object: ObjectKind | None = None
+    default: str = ""
+    """What a carried value reads as at first, as Python source; empty for an object."""
+    coerce: str | None = None
     dtype: str | None = None
     size: Size | None = None
     update: Update = "replaced"
@@ -170,6 +173,8 @@ class ValueSpec:
     pending: Pending | None = None
     measured: tuple[Measured, ...] = ()
     operations: tuple[Operation, ...] = ()
+    line: int = 0
+    """Where the schema file begins to describe it, counted from 1; 0 if there is no file."""
 
 
 @attrs.frozen
@@ -190,6 +195,8 @@ class ModelSpec:
     """Group to the values that are restored together or not at all."""
     may_be_lost: bool = False
     """Whether a whole session may be evicted under pressure, because its client can start over."""
+    schema: str = ""
+    """The schema file, as the generated module names it; empty if there is none."""
 
     def __getitem__(self, name: str) -> ValueSpec:
         """The value called `name`. Raises: KeyError."""

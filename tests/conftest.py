@@ -16,7 +16,7 @@ model: toy
 class: ToyState
 doc: A toy.
 values:
-  step:
+  steps:
     bucket: attrs
     doc: Steps so far.
     type: int

@@ -26,7 +26,7 @@ __all__ = [
     "number_clashes",
 ]
 
-ADAPTER_MEMBERS = ("SPEC", "session", "session_id")
+ADAPTER_MEMBERS = ("SPEC", "fork", "session", "session_id", "step")
 """The public members of `statekit.adapter.StateAdapter`, which loads torch; a test compares."""
 
 _MAX_CHARS = 64

@@ -6,7 +6,7 @@ returned as lines for `layout.docstring`.
 
 from __future__ import annotations
 
-from statekit.spec import ModelSpec, Ring, ValueSpec
+from statekit.spec import ModelSpec, Ring, Update, ValueSpec
 from statekit_codegen.language import Value
 from statekit_codegen.layout import wrap
 from statekit_codegen.model import Model
@@ -23,6 +23,10 @@ __all__ = [
 
 _CLASS_INDENT, _METHOD_INDENT = 4, 8
 _PARAMETER_HANG = 8
+_UPDATES: dict[Update, str] = {
+    "entries": "by entries; the model replaces them, and writes into no tensor that it has.",
+    "in_place": "in place; the model writes into what it has.",
+}
 
 
 def describe_module(model: Model) -> list[str]:
@@ -119,8 +123,8 @@ def _facts(spec: ModelSpec, value: ValueSpec, words: Value) -> list[tuple[str, s
     facts = [("Bucket", f"{bucket}, operations: {', '.join(value.operations) or 'none'}.")]
     if value.device != "none" or value.size is not None:
         facts.append(_memory(value, words))
-    if value.update == "in_place":
-        facts.append(("Update", "in place; the model changes the value it has."))
+    if value.update != "replaced":
+        facts.append(("Update", _UPDATES[value.update]))
     if value.ring is not None:
         facts.append(("Bound", _bound(value.ring)))
     facts.append(("Cleared by", f"{', '.join(spec.cleared_by(value.name)) or 'nothing'}."))

@@ -271,6 +271,8 @@ def _allocation(model: Model, value: ValueSpec) -> list[tuple[str, Expr]]:
         if "compact" in value.on_commit:
             steps.append(("compact", "True"))
         arguments.append(("on_commit", Call("OnCommit", steps)))
+    if value.update != "replaced" and value.object != "EncodeOnce":
+        arguments.append(("update", string(value.update)))
     return arguments
 
 

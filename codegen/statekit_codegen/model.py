@@ -26,12 +26,15 @@ class Positions:
     file: str
     places: Mapping[Path, tuple[int, int]]
 
+    def place(self, *path: str | int) -> tuple[int, int]:
+        """Line and column of the node at `path`, or of the nearest one above it in the file."""
+        while path not in self.places and path:
+            path = path[:-1]
+        return self.places.get(path, (1, 1))
+
     def problem(self, path: Path, rule: str, found: str, todo: str) -> Problem:
         """A problem at `path`, or at the nearest node above it that the file has."""
-        known = path
-        while known not in self.places and known:
-            known = known[:-1]
-        line, column = self.places.get(known, (1, 1))
+        line, column = self.place(*path)
         return Problem(
             self.file, line, column, rule, json_path(path), _on_one_line(found), _on_one_line(todo)
         )

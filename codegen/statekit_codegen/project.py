@@ -16,7 +16,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Project"]
+__all__ = ["Project", "statekit_table"]
 
 _EXAMPLE = '[tool.statekit] with schemas = "schemas" and output = "myproject/adapters/generated"'
 
@@ -111,9 +111,22 @@ class Project:
         return path.as_posix()
 
 
+def statekit_table(data: bytes, place: str) -> Any:
+    """What a `pyproject.toml` has as `[tool.statekit]`; None without one.
+
+    Raises:
+        GenerateError: the bytes are no TOML; `place` is what they are called.
+    """
+    try:
+        tool = tomllib.loads(data.decode()).get("tool")
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise GenerateError(place, f"unreadable: {error}", "mend the file") from None
+    return tool.get("statekit") if isinstance(tool, dict) else None
+
+
 def _table(file: Path) -> Any:
     try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream).get("tool", {}).get("statekit")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = file.read_bytes()
+    except OSError as error:
         raise GenerateError(str(file), f"unreadable: {error}", "mend the file") from None
+    return statekit_table(data, str(file))

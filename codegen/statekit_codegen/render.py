@@ -23,7 +23,7 @@ from statekit_codegen.module_names import RESERVED_NAMES, import_lines, names_in
 
 __all__ = ["OUTPUT_FORMAT", "render", "render_package"]
 
-OUTPUT_FORMAT = 1
+OUTPUT_FORMAT = 2
 """Rises when the same schema gives another text."""
 
 _TEMPLATES = Environment(

@@ -1,7 +1,8 @@
 """Resolve: from a checked schema to the spec that the runtime and every later step work on.
 
 Owns the translation, and nothing that can fail: `check` has seen to that. Words that only a
-person reads (doc, why) stay behind; so the spec changes only when behaviour does.
+person reads (doc, why) stay behind: where a value lies in the file apart, the spec changes only
+when behaviour does.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from statekit import spec
 from statekit.expressions import Expression
 from statekit_codegen.language import Dimension, Elements, Reset, Schema, Sharding, Value
+from statekit_codegen.layout import lay, literal
 from statekit_codegen.model import Loaded
 from statekit_codegen.type_grammar import TypeExpr
 
@@ -31,14 +33,18 @@ def resolve(loaded: Loaded) -> spec.ModelSpec:
             for name, family in schema.families.items()
         },
         inputs={name: described.kept for name, described in schema.inputs.items()},
-        values=tuple(_value(name, value) for name, value in schema.values.items()),
+        values=tuple(
+            _value(name, value, loaded.positions.place("values", name)[0])
+            for name, value in schema.values.items()
+        ),
         resets={name: _cleared(schema, reset) for name, reset in schema.resets.items()},
         atomic={name: tuple(members) for name, members in schema.atomic.items()},
         may_be_lost=schema.may_be_lost is not None,
+        schema=loaded.positions.file,
     )
 
 
-def _value(name: str, value: Value) -> spec.ValueSpec:
+def _value(name: str, value: Value, line: int) -> spec.ValueSpec:
     decision = value.decision
     return spec.ValueSpec(
         name=name,
@@ -47,6 +53,8 @@ def _value(name: str, value: Value) -> spec.ValueSpec:
         device=value.device,
         key="" if value.key in (None, name) else value.key or "",
         object=value.object,
+        default=lay(literal(value.default), 0) if value.bucket == "attrs" else "",
+        coerce=value.coerce,
         dtype=value.dtype,
         size=_size(value),
         update=value.update,
@@ -62,6 +70,7 @@ def _value(name: str, value: Value) -> spec.ValueSpec:
             for one in value.measured
         ),
         operations=tuple((decision.operations if decision else None) or ()),
+        line=line,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from statekit.expressions import Expression
-from statekit.spec import Bucket, Measured, Sharding, Tier
+from statekit.spec import Bucket, Measured, Sharding, Tier, Update
 from statekit_codegen.review import Growth, ResetRow, Review, Row, Total
 from statekit_codegen.units import format_nbytes
 
@@ -31,6 +31,10 @@ BUCKETS: Mapping[Bucket, str] = {
 }
 
 _TIERS: Mapping[Tier, str] = {"host": "in host memory", "disk": "on disk"}
+_UPDATES: Mapping[Update, str] = {
+    "entries": "entries are replaced, tensors never written into",
+    "in_place": "written into in place",
+}
 
 
 def object_words(row: Row) -> str:
@@ -94,8 +98,8 @@ def _facts(review: Review, row: Row) -> list[str]:
     if words.pending is not None:
         copy = "a pending copy" if row.nbytes is None else f"+{format_nbytes(row.pending_nbytes)}"
         found.append(f"{copy} while a step runs: {one_line(words.pending.why)}")
-    if spec.update == "in_place":
-        found.append("changed in place")
+    if spec.update != "replaced":
+        found.append(_UPDATES[spec.update])
     if spec.on_commit:
         found.append(f"on commit: {', '.join(spec.on_commit)}")
     if spec.rebuild is not None:

@@ -1,4 +1,4 @@
-"""Rule: the record of one thing that a schema is held to; `docs/rules.md` lists them all."""
+"""Rule: one thing that a schema, or a change of one, is held to; `docs/rules.md` lists them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class Rule:
         purpose: what holds where the rule finds nothing, in one sentence.
         since: the version of statekit that first had it.
         kind: when it is looked at: as the file is read (`load`), before anything is generated
-            (`check`), or by `statekit vet` only.
+            (`check`), by `statekit vet` only, or by `statekit breaking`, there by who is hurt
+            (`source`, `snapshot`).
     """
 
     id: str
     purpose: str
     since: str
-    kind: Literal["load", "check", "vet"]
+    kind: Literal["load", "check", "vet", "source", "snapshot"]

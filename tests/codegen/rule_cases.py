@@ -25,7 +25,7 @@ families:
 inputs:
   prompt: {doc: The text., kept: true}
 values:
-  step: {bucket: attrs, type: int, default: 0, coerce: int, device: none}
+  tick: {bucket: attrs, type: int, default: 0, coerce: int, device: none}
   noise: {bucket: attrs, type: torch.Tensor | None, dtype: float32, shape: [H, W], device: cuda}
   frames:
     bucket: StateObject
@@ -46,10 +46,10 @@ values:
     device: cuda
     sharding: {over: tp}
 atomic:
-  pair: [step, noise]
+  pair: [tick, noise]
 resets:
   session: {clears: all}
-  part: {clears: [step]}
+  part: {clears: [tick]}
 """
 
 

@@ -66,7 +66,7 @@ MANY = BASE.replace("H: 16", "H: 0x10").replace(
     "type: int, default: 0,", "type: integer, bogus: 1,"
 )
 MANY = MANY.replace("object: LatentBuffer", "object: LatentBufer").replace("uint8", "unit8")
-MANY = MANY.replace("part: {clears: [step]}", "part: {clears: [steps], keeps: []}\n  part: {}")
+MANY = MANY.replace("part: {clears: [tick]}", "part: {clears: [ticks], keeps: []}\n  part: {}")
 
 
 def test_problems_when_of_several_kinds_then_all_are_found_in_order() -> None:
@@ -148,7 +148,7 @@ def test_values_when_there_are_none_then_the_schema_is_refused() -> None:
         ("model: toy", "model: class", "class is a word of Python"),
         ("dtype: uint8", "dtype: unit8", "did you mean uint8?"),
         ("[H / 8, W]", "[H / 7, W]", "'H / 7' with H = 16: 16 / 7 leaves a remainder"),
-        ("[step, noise]", "[step, nois]", "did you mean noise?"),
+        ("[tick, noise]", "[tick, nois]", "did you mean noise?"),
         ("coerce: int", "coerc: int", "did you mean coerce?"),
         ("kept: true", "kept: yes", 'a boolean to a YAML reader: True; write "yes" if it is text'),
         ("doc: A toy.", "doc: 12:30", "a number to a YAML reader: 750"),

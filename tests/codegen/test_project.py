@@ -20,6 +20,14 @@ def test_find_when_in_a_subfolder_then_is_the_nearest_project(toy: Path) -> None
     assert project.output == toy / "src" / "toy" / "generated"
 
 
+@pytest.mark.parametrize("table", ["tool = 3", "tool = []", "", "[[tool]]\nx = 1"])
+def test_find_when_a_file_has_no_tools_at_all_then_it_is_passed_by(toy: Path, table: str) -> None:
+    """Whatever else `tool` is in a file, it is no table of ours, and no reason to fail."""
+    (toy / "src").mkdir()
+    (toy / "src" / "pyproject.toml").write_text(table, encoding="utf-8")
+    assert Project.find(toy / "src").root == toy
+
+
 @pytest.mark.parametrize(
     ("table", "found"),
     [

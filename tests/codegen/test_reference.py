@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import attrs
 import pytest
 
 from statekit_codegen import language
+from statekit_codegen.breaking_rules import BREAKING_RULES
 from statekit_codegen.check import CHECKS
 from statekit_codegen.cli import statekit
 from statekit_codegen.load import LOAD_RULES, load_text
@@ -75,7 +77,7 @@ def test_rules_page_when_generated_then_it_has_every_rule_and_its_example(
 ) -> None:
     """Each rule is in a table, and each rule of vet has an example with its message."""
     page = text["rules.md"]
-    for rule in (*RULES, *CHECKS, *LOAD_RULES):
+    for rule in (*RULES, *CHECKS, *LOAD_RULES, *BREAKING_RULES):
         assert page.count(f"| `{rule.id}` | {rule.purpose} | {rule.since} |") == 1
     examples = [part.split("\n")[0] for part in page.split("\n### ")[1:]]
     assert examples == [*(rule.id for rule in RULES), "RING_BOUND"]
@@ -88,6 +90,24 @@ def test_cli_page_when_generated_then_it_has_the_help_of_every_command(
     """Each command has a section that begins with its usage."""
     for name in statekit.commands:
         assert f"## {name}\n\n```text\nUsage: statekit {name} " in text["cli.md"]
+
+
+def test_breaking_page_when_generated_then_its_example_and_verdicts_are_those_of_the_command(
+    text: dict[str, str],
+) -> None:
+    """The page shows what the command prints, and tells each kind of change from the others."""
+    page = text["breaking.md"]
+    assert "4 breaking changes in 1 of 1 model against main" in page
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    verdicts = {words: (code, saved) for words, code, saved in rows[1:]}
+    assert len(verdicts) == len(rows) - 1
+    assert verdicts["a value is added"] == ("goes on", "goes on")
+    assert verdicts["a value is renamed"] == (
+        "breaks: `SOURCE_VALUE_GONE`",
+        "breaks: `SNAPSHOT_VALUE_GONE`",
+    )
+    known = {rule.id for rule in BREAKING_RULES}
+    assert set(re.findall(r"`((?:SOURCE|SNAPSHOT)_[A-Z_]+)`", page)) <= known
 
 
 def test_pages_when_generated_then_the_first_line_says_so(text: dict[str, str]) -> None:
@@ -106,10 +126,10 @@ def test_check_when_pages_were_just_written_then_nothing_is_stale(
 ) -> None:
     """Written pages are unchanged for the check, and for the next write."""
     assert run(str(docs)) == 0
-    assert capsys.readouterr().out.count("wrote ") == 3
+    assert capsys.readouterr().out.count("wrote ") == 4
     assert run(str(docs), "--check") == 0
     assert run(str(docs)) == 0
-    assert capsys.readouterr().out.count("unchanged ") == 6
+    assert capsys.readouterr().out.count("unchanged ") == 8
 
 
 def test_check_when_a_page_is_stale_then_it_shows_the_difference_and_writes_nothing(

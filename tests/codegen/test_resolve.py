@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import attrs
+import pytest
+import yaml
 
 from statekit.spec import (
     Family,
@@ -57,6 +60,7 @@ values:
     pending: {elements: H, why: Words.}
     measured: [{nbytes: 64, hardware: a desk, date: "2026-11-29", at: first}]
     decision: {operations: [park], why: Words.}
+  count: {bucket: attrs, type: int, default: -3, coerce: int, device: none}
   frames:
     bucket: StateObject
     object: LatentBuffer
@@ -108,7 +112,9 @@ EXPECTED = ModelSpec(
     values=(
         ValueSpec(
             name="cache",
+            line=13,
             bucket="attrs",
+            default="None",
             type="list[torch.Tensor] | None",
             device="model",
             dtype="float32",
@@ -121,7 +127,17 @@ EXPECTED = ModelSpec(
             operations=("park",),
         ),
         ValueSpec(
+            name="count",
+            line=26,
+            bucket="attrs",
+            default="-3",
+            coerce="int",
+            type="int",
+            device="none",
+        ),
+        ValueSpec(
             name="frames",
+            line=27,
             bucket="StateObject",
             type="np.ndarray",
             device="cpu",
@@ -135,6 +151,7 @@ EXPECTED = ModelSpec(
         ),
         ValueSpec(
             name="newest",
+            line=38,
             bucket="StateObject",
             type="torch.Tensor",
             device="cpu",
@@ -144,6 +161,7 @@ EXPECTED = ModelSpec(
         ),
         ValueSpec(
             name="kv",
+            line=46,
             bucket="StateObject",
             type="torch.Tensor",
             device="cuda:0",
@@ -156,12 +174,13 @@ EXPECTED = ModelSpec(
         ),
     ),
     resets={
-        "session": ("cache", "frames", "newest", "kv"),
-        "window": ("frames", "newest"),
+        "session": ("cache", "count", "frames", "newest", "kv"),
+        "window": ("count", "frames", "newest"),
         "some": ("cache", "newest"),
         "none": (),
     },
     atomic={"both": ("newest", "cache")},
+    schema="toy.yaml",
 )
 
 
@@ -188,6 +207,35 @@ def test_resolve_when_only_the_form_changes_then_the_spec_does_not() -> None:
         "model: toy\nclass: Toy\n", "class: Toy\nmodel: toy\n"
     )
     assert spec_of(quoted) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("written", "type_", "source"),
+    [
+        ("0", "int", "0"),
+        ("true", "bool", "True"),
+        ("1.50", "float", "1.5"),
+        ("null", "int | None", "None"),
+        ("[]", "list[int]", "[]"),
+        ("{}", "dict[str, int]", "{}"),
+        ("it's", "str", '"it\'s"'),
+        ('"a\\t\\n\\"b"', "str", "'a\\t\\n\"b'"),
+    ],
+)
+def test_default_when_resolved_then_it_is_its_python_source(
+    written: str, type_: str, source: str
+) -> None:
+    """The default of a carried value is the text that evaluates to it, in one form only."""
+    old = "type: int, default: -3, coerce: int"
+    value = spec_of(FULL.replace(old, f"type: '{type_}', default: {written}"))["count"]
+    assert value.default == source
+    assert ast.literal_eval(source) == yaml.safe_load(written)
+
+
+def test_line_when_something_is_put_before_a_value_then_it_moves_with_it() -> None:
+    """The line of a value is that of its key in the file."""
+    moved = spec_of(f"# A comment.\n\n{FULL}")
+    assert [value.line - 2 for value in moved] == [value.line for value in EXPECTED]
 
 
 def test_model_when_loaded_then_it_keeps_words_file_and_digest() -> None:

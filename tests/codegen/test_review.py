@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from statekit.errors import GenerateError
@@ -23,6 +24,7 @@ from statekit_codegen.model import Model
 from statekit_codegen.review import Bound, Growth, Review, Row, review
 from statekit_codegen.review_json import FIELDS, to_json
 from statekit_codegen.review_markdown import to_markdown
+from statekit_codegen.review_words import facts
 from statekit_codegen.units import format_nbytes
 
 ROOT = Path(__file__).parents[2]
@@ -427,6 +429,24 @@ def test_json_when_read_then_figures_are_exact_bytes(toy: Model) -> None:
         "pending_nbytes": 256,
         "growth": [{"nbytes": 512, "every_steps": 3}],
     }
+
+
+def test_update_when_it_is_not_replaced_then_text_and_json_say_how(dreamzero: Model) -> None:
+    """How the model changes a value is part of the review, in words and as the schema has it."""
+    review_of = review(dreamzero, {}, 64)
+    said = facts(review_of, row(review_of, "vae_enc_feat_map"))
+    assert "entries are replaced, tensors never written into" in said
+    other = row(review_of, "vae_enc_feat_map")
+    spec = attrs.evolve(other.spec, update="in_place")
+    assert "written into in place" in facts(review_of, attrs.evolve(other, spec=spec))
+    assert "place" not in facts(review_of, row(review_of, "ys"))
+    values = json.loads(to_json([review_of], 64))["models"][0]["values"]
+    (value,) = (one for one in values if one["name"] == "vae_enc_feat_map")
+    assert (value["update"], value["default"], value["coerce"]) == ("entries", "", None)
+    (value,) = (one for one in values if one["name"] == "call_count")
+    assert (value["update"], value["default"], value["coerce"]) == ("replaced", "0", "int")
+    text = (ROOT / "schemas" / "dreamzero.yaml").read_text("utf-8").splitlines()
+    assert text[value["line"] - 1] == "  call_count:"
 
 
 # -- the command ----------------------------------------------------------------------------------

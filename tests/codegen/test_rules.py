@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from statekit.errors import Problem, SchemaError
+from statekit_codegen.breaking_rules import BREAKING_RULES
 from statekit_codegen.check import CHECKS
 from statekit_codegen.load import LOAD_RULES, load_text
 from statekit_codegen.rules import RULES, vet
@@ -56,7 +57,7 @@ def test_bad_case_when_vetted_then_exactly_the_expected_is_found(rule: str) -> N
 
 def test_rules_when_listed_then_ids_are_unique_and_purposes_are_sentences() -> None:
     """An id names one rule, over all kinds of rules, and a purpose is one sentence."""
-    rules = [*RULES, *(rule for rule in CHECKS), *LOAD_RULES]
+    rules = [*RULES, *(rule for rule in CHECKS), *LOAD_RULES, *BREAKING_RULES]
     ids = [rule.id for rule in rules]
     assert sorted(set(ids)) == sorted(ids)
     assert [name for name in ids if not re.fullmatch(r"[A-Z]+(_[A-Z]+)*", name)] == []

@@ -44,7 +44,7 @@ values:
     device: model
     ring: {bound: kept}
     decision: {operations: [accumulate], why: Only the newest are read.}
-  step:
+  steps:
     bucket: attrs
     doc: Steps so far.
     type: int
@@ -62,12 +62,12 @@ from statekit import SessionStateManager
 manager = SessionStateManager()
 state = NimbusState("a", manager, kept=1)
 state.frames_object.extend([torch.zeros(3, 4), torch.ones(3, 4)])
-state.step += 1
+state.steps += 1
 again = NimbusState("a", manager, kept=1)
-assert again.step == 1 and len(again.frames) == 1 and again.frames[0].sum() == 12
+assert again.steps == 1 and len(again.frames) == 1 and again.frames[0].sum() == 12
 assert manager.nbytes_by_device() == {"cpu": 48}
 again.reset_session()
-assert state.step == 0 and state.frames == []
+assert state.steps == 0 and state.frames == []
 print("used")
 """
 

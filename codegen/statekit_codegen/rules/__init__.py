@@ -27,6 +27,7 @@ RULES = (
     operation.on_commit_move,
     operation.on_commit_tensor,
     operation.update_once,
+    operation.update_type,
     reset.value_never_cleared,
     reset.reset_empty,
     reset.atomic_torn,

@@ -21,7 +21,11 @@ __all__ = [
     "park_host",
     "park_tiers",
     "update_once",
+    "update_type",
 ]
+
+_CONTAINERS = ("deque", "dict", "list", "set")
+_WRITABLE = ("np.ndarray", "torch.Generator", "torch.Tensor")
 
 
 @vet_rule(
@@ -123,15 +127,51 @@ def on_commit_tensor(model: Model) -> Iterator[Finding]:
 
 
 @vet_rule(
-    "UPDATE_ONCE", "What an EncodeOnce holds is not written in place: it is reread.", since="0.1.0"
+    "UPDATE_ONCE",
+    "What an EncodeOnce holds is not changed in any way: it is reread.",
+    since="0.1.0",
 )
 def update_once(model: Model) -> Iterator[Finding]:
     for name, value in model.schema.values.items():
-        if value.object == "EncodeOnce" and value.update == "in_place":
+        if value.object == "EncodeOnce" and value.update != "replaced":
             yield Finding(
                 ("values", name, "update"),
-                "an EncodeOnce that the model writes into",
-                "use update: replaced, or bucket: attrs",
+                f"an EncodeOnce that the model changes (update: {value.update})",
+                "use update: replaced, or object: HeldValue",
+            )
+
+
+@vet_rule(
+    "UPDATE_TYPE",
+    "A value of the type can be changed as `update` says, and a generator's state is: it draws "
+    "in place.",
+    since="0.1.0",
+)
+def update_type(model: Model) -> Iterator[Finding]:
+    for value in model.spec:
+        if value.object == "EncodeOnce":
+            continue
+        held = TypeExpr.parse(value.type)
+        found = f"update: {value.update} on {value.type}"
+        if held.mentions("torch.Generator") and value.update != "in_place":
+            yield Finding(
+                ("values", value.name, "update"),
+                f"{found}, whose state every draw changes",
+                "write update: in_place",
+            )
+        elif value.update == "entries" and not held.mentions(*_CONTAINERS):
+            what = "in_place if the model writes into it, else replaced"
+            todo = what if held.mentions(*_WRITABLE) else "replaced"
+            yield Finding(
+                ("values", value.name, "update"),
+                f"{found}, which has no entries to replace",
+                f"write update: {todo}",
+            )
+        elif value.update == "in_place" and not held.mentions(*_CONTAINERS, *_WRITABLE):
+            yield Finding(
+                ("values", value.name, "update"),
+                f"{found}, which nothing can write into",
+                "write update: replaced",
             )
 
 
