@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from statekit.accounting import SeenStorages, device_bytes, merge_bytes
 from statekit.adopted import NOTHING_ADOPTED
-from statekit.capture.fork import fork_into, promote
+from statekit.capture.fork import forked, promoted
 from statekit.capture.step import Checks, Step
 from statekit.errors import ForkError, ParameterConflictError
 from statekit.objects.engine_handle import EngineHandle
@@ -201,13 +201,7 @@ class SessionState:
             ForkError: another thread or task is in a step, or a value cannot be shared.
             ParkError: a value is parked and cannot be brought back now.
         """
-        fork = SessionState(self.session_id)
-        fork.adopted, fork.checks = self.adopted, self.checks
-        fork_into(self, fork)
-        fork.origin, fork.past = self, self.past
-        if self.record is not None:
-            self.record.shelter(fork)
-        return fork
+        return forked(self)
 
     def promote(self) -> SessionState:
         """Make the origin of this fork what the fork is, and return it; the fork is empty then.
@@ -216,15 +210,7 @@ class SessionState:
             ForkError: this is no fork, or one of another past: its origin has been reset or
                 dropped, or another fork was promoted. Or one of the two is in a step.
         """
-        origin = self.origin
-        if origin is None:
-            raise ForkError(self.session_id, "it is none", "promote what fork() returned, once")
-        if origin.past is not self.past:
-            found = "its origin was reset or dropped, or another fork was promoted, since"
-            raise ForkError(self.session_id, found, "discard it, and fork anew")
-        promote(self, origin)
-        origin.past, self.origin = object(), None
-        return origin
+        return promoted(self)
 
     def discard(self) -> None:
         """End this fork: what it alone holds is freed.

@@ -21,16 +21,11 @@ from statekit.errors import ForkError
 if TYPE_CHECKING:
     from statekit.session import SessionState
 
-__all__ = ["fork_into", "promote"]
+__all__ = ["forked", "promoted"]
 
 
-def fork_into(origin: SessionState, fork: SessionState) -> None:
-    """Give an empty session what `origin` holds now, staged data too.
-
-    Raises:
-        ForkError: another thread or task is in a step of `origin`; or a value cannot be shared.
-        ParkError: a value is parked and cannot be brought back now.
-    """
+def forked(origin: SessionState) -> SessionState:
+    """A new session that holds what `origin` holds now. Raises: as `SessionState.fork` says."""
     key = origin.session_id
     if not in_turn(origin):
         raise ForkError(key, "another thread or task is in a step of it", "fork between two steps")
@@ -44,17 +39,27 @@ def fork_into(origin: SessionState, fork: SessionState) -> None:
             objects = capture.new_objects()
         except UncapturedError as error:
             raise ForkError(key, error.found, error.todo) from error
+        fork = type(origin)(key)
         fork.attrs.update(capture.new_attrs())
         fork.hold(objects, capture.parameters)
+    fork.adopted, fork.checks = origin.adopted, origin.checks
+    fork.origin, fork.past = origin, origin.past
+    if origin.record is not None:
+        origin.record.shelter(fork)
+    return fork
 
 
-def promote(fork: SessionState, origin: SessionState) -> None:
-    """Give `origin` what `fork` holds; `fork` is empty afterwards.
+def promoted(fork: SessionState) -> SessionState:
+    """The origin of `fork`, which is what that was. Raises: as `SessionState.promote` says.
 
-    Raises:
-        ForkError: one of them is in a step, or a value cannot be captured.
-        Exception: what an engine raised that was to close what `origin` held; all else is done.
+    Raises also what an engine raised that was to close what the origin held; all else is done.
     """
+    origin = fork.origin
+    if origin is None:
+        raise ForkError(fork.session_id, "it is none", "promote what fork() returned, once")
+    if origin.past is not fork.past:
+        found = "its origin was reset or dropped, or another fork was promoted, since"
+        raise ForkError(fork.session_id, found, "discard it, and fork anew")
     for session in (fork, origin):
         if session.open_step is not None:
             raise ForkError(session.session_id, "it is in a step", "promote between two steps")
@@ -82,3 +87,5 @@ def promote(fork: SessionState, origin: SessionState) -> None:
         origin.hold(objects, parameters)
         fork.attrs.clear()
         fork.hold({}, {})
+        origin.past, fork.origin = object(), None
+    return origin
