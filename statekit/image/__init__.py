@@ -2,6 +2,7 @@
 
 taking   a picture of a live tree: its storages, and the recipe
 recipe   everything but the bytes, as plain data, and how the tree is built again
-views    tensors and arrays as views of storages;  plain: all other values
+views    tensors and arrays as views of storages;  generators: random ones;  plain: all other values
 memory   ranges of memory, and which of them are one storage
+check    a recipe from elsewhere, before it is built;  grammar: the closed sets it is written in
 """

@@ -22,11 +22,15 @@ __all__ = ["NoPictureError", "Piece", "Span", "empty_bytes", "merge_spans"]
 
 
 class NoPictureError(Exception):
-    """A value has no picture; the caller knows its path and makes the public error of it."""
+    """A value has no picture; the caller makes the public error of it.
+
+    `steps` lead to the value in its tree, once that is known: `(key,)` for an entry, else text.
+    """
 
     def __init__(self, found: str, todo: str) -> None:
         super().__init__(found, todo)
         self.found, self.todo = found, todo
+        self.steps: tuple[str | tuple[Any], ...] = ()
 
 
 @attrs.frozen

@@ -15,15 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from statekit.image.grammar import TORCH_DTYPES
 from statekit.image.memory import NoPictureError
 
 __all__ = [
     "decode",
     "decode_array_dtype",
     "decode_dtype",
+    "decode_float",
+    "decode_int",
     "encode",
     "encode_array_dtype",
     "encode_dtype",
+    "encode_float",
+    "encode_int",
 ]
 
 
@@ -47,7 +52,7 @@ def encode_dtype(dtype: torch.dtype) -> str:
 
 def decode_dtype(name: str) -> torch.dtype:
     """The torch dtype of that name. Raises: ValueError."""
-    dtype = getattr(torch, name, None)
+    dtype = getattr(torch, name, None) if name in TORCH_DTYPES else None
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f"torch has no dtype {name!r}")
     return dtype
@@ -120,19 +125,23 @@ def _decode_scalar(code: Any, data: str) -> Any:
     return array[0]
 
 
-def _int_code(number: int) -> int | str:
+def encode_int(number: int) -> int | str:
+    """The number, or hexadecimal digits of a large one."""
     return number if number.bit_length() < 64 else hex(number)  # decimal digits have a limit
 
 
-def _int(code: int | str) -> int:
+def decode_int(code: int | str) -> int:
+    """The number that `encode_int` gave `code` for."""
     return int(code, 16) if isinstance(code, str) else code
 
 
-def _float_code(number: float) -> float | str:
+def encode_float(number: float) -> float | str:
+    """The number, or its bits where JSON has no word for it."""
     return number if math.isfinite(number) else struct.pack("<d", number).hex()
 
 
-def _float(code: float | str) -> float:
+def decode_float(code: float | str) -> float:
+    """The number that `encode_float` gave `code` for."""
     return struct.unpack("<d", bytes.fromhex(code))[0] if isinstance(code, str) else code
 
 
@@ -146,9 +155,9 @@ def _encode_text(text: str) -> list[Any]:
 _ENCODERS: dict[type, Callable[[Any], list[Any]]] = {
     type(None): lambda _: ["none"],
     bool: lambda flag: ["bool", flag],
-    int: lambda number: ["int", _int_code(number)],
-    float: lambda number: ["float", _float_code(number)],
-    complex: lambda number: ["complex", _float_code(number.real), _float_code(number.imag)],
+    int: lambda number: ["int", encode_int(number)],
+    float: lambda number: ["float", encode_float(number)],
+    complex: lambda number: ["complex", encode_float(number.real), encode_float(number.imag)],
     str: _encode_text,
     torch.Size: lambda size: ["size", list(size)],
     torch.dtype: lambda dtype: ["dtype", encode_dtype(dtype)],
@@ -158,9 +167,9 @@ _ENCODERS: dict[type, Callable[[Any], list[Any]]] = {
 _DECODERS: dict[str, Callable[..., Any]] = {
     "none": lambda: None,
     "bool": bool,
-    "int": _int,
-    "float": _float,
-    "complex": lambda real, imag: complex(_float(real), _float(imag)),
+    "int": decode_int,
+    "float": decode_float,
+    "complex": lambda real, imag: complex(decode_float(real), decode_float(imag)),
     "str": str,
     "text": lambda data: bytes.fromhex(data).decode("utf-8", "surrogatepass"),
     "size": torch.Size,

@@ -24,12 +24,13 @@ import numpy as np
 import torch
 
 from statekit.errors import UnparkableError
+from statekit.image.generators import GENERATORS, OVER_OTHERS, describe, held_by
 from statekit.image.memory import NoPictureError, Piece, Span, merge_spans
 from statekit.image.plain import encode
 from statekit.image.recipe import FORMAT, Recipe
 from statekit.image.views import describe_array, describe_bytes, describe_tensor
 
-__all__ = ["Image", "Keep", "take_image"]
+__all__ = ["Image", "Keep", "shown_key", "take_image", "take_picture"]
 
 Keep = Callable[[str, int, int], bool]
 """Device, first address and length of a range: whether something that stays holds a part of it.
@@ -69,7 +70,8 @@ def take_image(value: Any, *, keep: Keep = _keep_nothing) -> Image:
 
     Tensors (parameters, any dtype and strides, conjugate and negative views), numpy arrays and
     scalars, bytes, text, numbers, None, torch sizes, dtypes and devices, in lists, tuples, dicts,
-    ordered dicts, sets, frozensets and deques, however nested or shared.
+    ordered dicts, sets, frozensets and deques, however nested or shared; random generators of
+    torch, numpy and Python, with their state.
 
     Args:
         value: the tree.
@@ -80,12 +82,32 @@ def take_image(value: Any, *, keep: Keep = _keep_nothing) -> Image:
             tensors, subclasses, tensors in an autograd graph or with a gradient, arrays of
             objects, shared or mapped memory, any other instance.
     """
+    try:
+        return take_picture(value, keep=keep)
+    except NoPictureError as refused:
+        path = "".join(
+            step if isinstance(step, str) else f"[{shown_key(step[0])}]" for step in refused.steps
+        )
+        raise UnparkableError(f"${path}", refused.found, refused.todo) from None
+
+
+def take_picture(value: Any, *, keep: Keep = _keep_nothing) -> Image:
+    """As `take_image`, for callers with an error of their own.
+
+    Raises:
+        NoPictureError: with the steps to the part that has no picture.
+    """
     tree = _Tree()
     try:
-        root = tree.add_all(value)
+        return tree.image(tree.add_all(value), keep)
     except NoPictureError as refused:
-        raise UnparkableError(str(tree.path), refused.found, refused.todo) from None
-    return tree.image(root, keep)
+        refused.steps = tree.path.steps()
+        raise
+
+
+def shown_key(key: Any) -> str:
+    """A key as it stands in a path."""
+    return repr(key) if isinstance(key, int | str) else f"a {type(key).__name__}"
 
 
 class _Path:
@@ -96,26 +118,21 @@ class _Path:
     def __init__(self, parent: _Path | None, step: Any) -> None:
         self._parent, self._step = parent, step
 
-    def __str__(self) -> str:
-        steps = []
+    def steps(self) -> tuple[str | tuple[Any], ...]:
+        """From the root to the object."""
+        steps: list[str | tuple[Any]] = []
         path: _Path | None = self
-        while path is not None:
+        while path is not None and path._parent is not None:
             steps.append(path._step)
             path = path._parent
-        return "".join(
-            step if isinstance(step, str) else f"[{_shown(step[0])}]" for step in reversed(steps)
-        )
-
-
-def _shown(key: Any) -> str:
-    return repr(key) if isinstance(key, int | str) else f"a {type(key).__name__}"
+        return tuple(reversed(steps))
 
 
 class _Tree:
     """One walk under way. Mutable containers wait in a queue, so that depth and cycles are fine."""
 
     def __init__(self) -> None:
-        self.path = _Path(None, "$")
+        self.path = _Path(None, "")
         self._nodes: list[list[Any]] = []
         self._met: dict[int, int] = {}  # id to node
         self._objects: list[object] = []  # of each node; keeps the ids from being used again
@@ -138,13 +155,13 @@ class _Tree:
         return root
 
     def _add(self, obj: Any, path: _Path) -> int:
-        """The node of `obj`; tuples and frozensets get theirs after those that they hold."""
+        """The node of `obj`; what cannot change gets its own after what it holds."""
         todo: list[tuple[Any, _Path, bool]] = [(obj, path, False)]
         while todo:
             part, part_path, ready = todo.pop()
             if id(part) in self._met:
                 continue
-            if type(part) in _FROZEN and not ready:
+            if not ready and (type(part) in _FROZEN or type(part) in OVER_OTHERS):
                 todo.append((part, part_path, True))
                 todo += [(child, step, False) for child, step in _steps(part, part_path)][::-1]
                 continue
@@ -170,6 +187,11 @@ class _Tree:
             return self._lying("array", *describe_array(obj))
         if kind is bytes:
             return self._lying("bytes", None, describe_bytes(obj))
+        if kind in GENERATORS:
+            return describe(obj)
+        if kind in OVER_OTHERS:
+            name, *data = describe(obj)
+            return [name, self._met[id(held_by(obj)[0])], *data]
         node = encode(obj)
         if node is None:
             name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
@@ -183,6 +205,8 @@ class _Tree:
         return [kind, None] if data is None else [kind, data, None]
 
     def image(self, root: int, keep: Keep) -> Image:
+        """The picture of all that was met. Raises: NoPictureError."""
+        self.path = _Path(None, "")
         owners = {span: self._objects[index] for index, span in self._views}
         # A tensor rather than an array as the owner of a range: it can show its storage itself.
         owners.update(
@@ -193,12 +217,12 @@ class _Tree:
         places: dict[Span, tuple[int, int]] = {}
         storages: list[torch.Tensor] = []
         devices: list[list[Any]] = []
-        for piece in merge_spans(list(owners.items())):
+        for piece in self._in_order(merge_spans(list(owners.items()))):
             if keep(piece.span.device, piece.span.start, piece.span.nbytes):
                 continue
             for span, _ in piece.owners:
                 places[span] = (len(storages), span.start - piece.span.start)
-            storages.append(_bytes_of(piece))
+            storages.append(piece.as_bytes())
             devices.append([piece.span.device, piece.span.nbytes])
         kept: list[object] = []
         for index, span in self._views:
@@ -210,15 +234,19 @@ class _Tree:
         data = {"format": FORMAT, "storages": devices, "nodes": self._nodes, "root": root}
         return Image(Recipe(data, tuple(kept)), tuple(storages))
 
-
-def _bytes_of(piece: Piece) -> torch.Tensor:
-    try:
-        return piece.as_bytes()
-    except NoPictureError as refused:
-        raise UnparkableError("$", refused.found, refused.todo) from None
+    def _in_order(self, pieces: list[Piece]) -> list[Piece]:
+        """The pieces as they are met: equal trees have equal recipes, wherever their memory is."""
+        first: dict[Span, int] = {}
+        for index, span in self._views:
+            first.setdefault(span, index)
+        return sorted(pieces, key=lambda piece: min(first[span] for span, _ in piece.owners))
 
 
 def _steps(container: Any, path: _Path) -> Iterator[tuple[Any, _Path]]:
+    if type(container) in OVER_OTHERS:
+        held, attribute = held_by(container)
+        yield held, _Path(path, attribute)
+        return
     unordered = isinstance(container, set | frozenset)
     for index, child in enumerate(container):
         yield child, _Path(path, ".member" if unordered else (index,))

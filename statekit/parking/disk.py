@@ -1,7 +1,8 @@
 """DiskTier: values parked in files that live as long as this process.
 
-Owns the threads that move bytes, and the life of each file. Not here: the folder
-(`statekit.parking.folder`) and the layout of a file (`statekit.parking.parked_file`).
+Owns the executor whose threads move bytes, and the life of each file. Not here: how they share
+the work (`statekit.bulk.moving`), the folder (`statekit.parking.folder`) and the layout of a file
+(`statekit.parking.parked_file`).
 
 Works for any memory. Memory of an accelerator goes through a host copy that is made while the
 caller waits; park it in the host tier first, and move it from there, to avoid the wait.
@@ -15,34 +16,27 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import torch
 
 from statekit.accounting import SeenStorages, device_bytes, merge_bytes
+from statekit.bulk.checksum import combined_checksum, part_checksum
+from statekit.bulk.cutting import cut
+from statekit.bulk.moving import Moving, usable_threads
+from statekit.bulk.parts import DamagedFileError, read_part, write_part
 from statekit.errors import ParkError
 from statekit.image.memory import empty_bytes
 from statekit.image.recipe import Recipe
 from statekit.image.taking import Image
-from statekit.parking.checksum import combined_checksum, part_checksum
 from statekit.parking.folder import OwnedFolder
-from statekit.parking.parked_file import (
-    HEAD_NBYTES,
-    DamagedFileError,
-    check_head,
-    cut,
-    read_part,
-    write_head,
-    write_part,
-)
+from statekit.parking.parked_file import HEAD_NBYTES, check_head, write_head
 from statekit.parking.tier import FAILURES, Restoring, Transfer, park_error
 
 __all__ = ["DiskParked", "DiskTier"]
-
-_MAX_THREADS = 4  # more do not move bytes faster
 
 
 class DiskTier:
@@ -63,7 +57,7 @@ class DiskTier:
             self._folder = OwnedFolder(folder)
         except OSError as error:
             raise park_error(self.name, f"open {os.fspath(folder)}", error) from error
-        self._threads = min(_MAX_THREADS, os.cpu_count() or 1)
+        self._threads = usable_threads()
         self._executor = ThreadPoolExecutor(self._threads, "statekit-park")
         self._closing = threading.Event()
 
@@ -102,79 +96,15 @@ class DiskTier:
             raise ParkError(self.name, operation, found, "open another one")
 
 
-class _Job:
-    """A file's reading or writing by the tier's threads; each takes the next part when it is free.
+def _write(fd: int, part: memoryview, offset: int) -> int:
+    found = part_checksum(part)  # before, so that the part is in the cache when it is written
+    write_part(fd, part, offset)
+    return found
 
-    A part is read or written and summed by one thread while it is in that core's cache.
-    """
 
-    def __init__(
-        self,
-        tier: DiskTier,
-        fd: int,
-        head: Callable[[int], None],
-        move: Callable[[int, memoryview, int], None],
-        parts: Iterable[tuple[int, memoryview]],
-    ) -> None:
-        self._fd = fd
-        self._head: Callable[[int], None] | None = head
-        self._move = move
-        self._parts = iter(parts)
-        self._sums: list[int] = []
-        self._closing = tier._closing
-        self._stop = False
-        self._lock = threading.Lock()
-        self._running = tier._threads
-        self._futures: list[Future[None]] = []
-        try:
-            for _ in range(tier._threads):
-                self._futures.append(tier._executor.submit(self._run))
-        except RuntimeError:  # shut down since the tier was seen to be usable
-            self._leave(tier._threads - len(self._futures))
-            raise CancelledError from None
-
-    def wait(self) -> int:
-        """The checksum of the file's bytes. Raises: what a thread raised."""
-        errors = [future.exception() for future in self._futures]
-        for error in sorted(filter(None, errors), key=lambda e: isinstance(e, CancelledError)):
-            raise error  # the one that made the others stop
-        return combined_checksum(self._sums)
-
-    def stop(self) -> None:
-        """Return when no thread touches the memory any more."""
-        self._stop = True
-        wait(self._futures)
-
-    def _run(self) -> None:
-        try:
-            while (taken := self._take()) is not None:
-                number, offset, part = taken
-                self._move(self._fd, part, offset)
-                self._sums[number] = part_checksum(part)
-        except BaseException:
-            self._stop = True
-            raise
-        finally:
-            self._leave(1)
-
-    def _take(self) -> tuple[int, int, memoryview] | None:
-        with self._lock:
-            if self._stop or self._closing.is_set():
-                raise CancelledError
-            if self._head is not None:
-                self._head(self._fd)
-                self._head = None
-            for offset, part in self._parts:
-                self._sums.append(0)
-                return len(self._sums) - 1, offset, part
-            return None
-
-    def _leave(self, threads: int) -> None:
-        with self._lock:
-            self._running -= threads
-            if not self._running:
-                os.close(self._fd)
-                self._parts = iter(())  # lets go of the memory
+def _read(fd: int, part: memoryview, offset: int) -> int:
+    read_part(fd, part, offset)
+    return part_checksum(part)
 
 
 class _DiskParking(Transfer["DiskParked"]):
@@ -188,16 +118,23 @@ class _DiskParking(Transfer["DiskParked"]):
         self._temporary = f"{self._identity.hex}.tmp"
         self._name = f"{self._identity.hex}.park"
         fd = tier._folder.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        head = partial(write_head, identity=self._identity.bytes, nbytes=recipe.nbytes)
-        self._job = _Job(tier, fd, head, write_part, cut(storages))
+        self._moving = Moving(
+            tier._executor,
+            tier._threads,
+            partial(_write, fd),
+            cut(storages, HEAD_NBYTES),
+            before=partial(write_head, fd, self._identity.bytes, recipe.nbytes),
+            after=partial(os.close, fd),
+            closing=tier._closing,
+        )
 
     def _complete(self) -> DiskParked:
-        checksum = self._job.wait()
+        checksum = combined_checksum(self._moving.wait())
         self._disk._folder.rename(self._temporary, self._name)
         return DiskParked(self._disk, self._recipe, self._name, self._identity.bytes, checksum)
 
     def _undo(self) -> None:
-        self._job.stop()
+        self._moving.stop()
         for name in (self._temporary, self._name):
             self._disk._folder.remove(name)
 
@@ -253,13 +190,19 @@ class _DiskRestoring(Transfer[Any]):
         self._buffers = [empty_bytes(nbytes) for _, nbytes in self._recipe.storages]
         # O_NONBLOCK: whatever lies there instead of the file, opening it must not hang.
         fd = parked._disk._folder.open(parked._name, os.O_RDONLY | os.O_NONBLOCK)
-        head = partial(check_head, identity=parked._identity, nbytes=self._recipe.nbytes)
-        parts = cut([(buffer,) for buffer in self._buffers])
-        self._job = _Job(parked._disk, fd, head, read_part, parts)
+        self._moving = Moving(
+            parked._disk._executor,
+            parked._disk._threads,
+            partial(_read, fd),
+            cut([(buffer,) for buffer in self._buffers], HEAD_NBYTES),
+            before=partial(check_head, fd, parked._identity, self._recipe.nbytes),
+            after=partial(os.close, fd),
+            closing=parked._disk._closing,
+        )
 
     def _complete(self) -> Any:
         try:
-            if self._job.wait() != self._expected:
+            if combined_checksum(self._moving.wait()) != self._expected:
                 raise DamagedFileError("its bytes have changed")
         except DamagedFileError as error:
             found = f"{self._place} is damaged: {error}"
@@ -272,5 +215,5 @@ class _DiskRestoring(Transfer[Any]):
         return self._recipe.build(storages)
 
     def _undo(self) -> None:
-        self._job.stop()
+        self._moving.stop()
         self._buffers = []

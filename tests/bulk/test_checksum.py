@@ -1,11 +1,11 @@
-"""The checksum of parked bytes: `statekit.parking.checksum`."""
+"""The checksum of bytes in files: `statekit.bulk.checksum`."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statekit.parking.checksum import PART_NBYTES, combined_checksum, part_checksum
+from statekit.bulk.checksum import PART_NBYTES, combined_checksum, part_checksum
 
 
 def data(nbytes: int) -> bytearray:

@@ -1,4 +1,4 @@
-"""The checksum of parked bytes: parities of two periods, then CRC-32.
+"""The checksum of bytes in files: parities of two periods, then CRC-32.
 
 Owns the sum of one part and of a sequence of parts. Chosen by measuring: a CRC-32 of everything
 takes longer than reading a file that is still in the page cache, and would halve the speed of a
