@@ -16,8 +16,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from statekit.snapshot.head import Head
-from statekit.snapshot.outline import Form, Outlined, outline
+from statekit.snapshot_file.head import Head
+from statekit.snapshot_file.outline import Form, Outlined, outline
 from statekit_codegen.units import format_nbytes
 
 __all__ = ["FIELDS", "JSON_SCHEMA", "print_inspection", "shown", "to_json"]

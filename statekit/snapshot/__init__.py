@@ -1,9 +1,12 @@
-"""Snapshots: a tree of values as one file, and back.
+"""Snapshots of sessions: what is saved of them, when, and how they come back.
 
-    file       writing, opening, and the bytes alone
-    head       what a file says of itself;  head_text, layout: its text,  entries: its tensors
-    writing    the bytes;  temporary, sweep: files that are not finished
-    reading    the value, on the devices where it is wanted;  source: where from
+    contents   what of a session is saved;  kinds: of its objects;  about: what stands beside
+    boundary   when a session may be looked at while it is served
+    restored   a session out of what was read, under the schemas of today
+    saving     one session in one's own hands
+    archive    the sessions of a manager in a folder;  folder: the names of files
+    periodic   every so often
+    methods    what of a manager's face is about it
 
-Names are imported from the modules, so that a tool that only looks at heads loads no torch.
+The file itself is `statekit.snapshot_file`.
 """

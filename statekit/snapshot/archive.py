@@ -2,7 +2,7 @@
 
 Owns the order of things: which sessions, in which order, how long to wait for one that is in use,
 what is reported. Not here: when a session is whole (`statekit.snapshot.boundary`), the file
-(`statekit.snapshot.file`).
+(`statekit.snapshot_file.file`).
 
     R1  Each file is a session at one moment between two steps. Moments of different sessions
         differ: a folder is no picture of the whole manager at one time.
@@ -28,10 +28,10 @@ from statekit.leasing import Leasing
 from statekit.session import SessionState
 from statekit.snapshot.about import About
 from statekit.snapshot.boundary import look
-from statekit.snapshot.file import Snapshot, open_snapshot
 from statekit.snapshot.folder import file_of, files_in
 from statekit.snapshot.restored import require_fit, restored
-from statekit.snapshot.sweep import sweep
+from statekit.snapshot_file.file import Snapshot, open_snapshot
+from statekit.snapshot_file.sweep import sweep
 from statekit.spec import ModelSpec
 from statekit.table import SessionTable
 

@@ -2,7 +2,7 @@
 
 Owns the tree: `attrs` and `objects` by name. Not here: what stands beside it
 (`statekit.snapshot.about`), the way back (`statekit.snapshot.restored`), the file
-(`statekit.snapshot.file`), when a session may be looked at (`statekit.snapshot.boundary`).
+(`statekit.snapshot_file.file`), when a session may be looked at (`statekit.snapshot.boundary`).
 
     D1  Contents are one moment of a session; the session may go on while they are written.
     D2  What cannot be saved is named before anything is written.
@@ -22,8 +22,8 @@ from statekit.errors import PayloadError, UnparkableError, UnsavableError
 from statekit.objects.latent_buffer import LatentBuffer
 from statekit.objects.parkable import Away
 from statekit.snapshot.about import About
-from statekit.snapshot.file import snapshot_bytes, write_snapshot
 from statekit.snapshot.kinds import KINDS, as_plain
+from statekit.snapshot_file.file import snapshot_bytes, write_snapshot
 
 if TYPE_CHECKING:
     from statekit.session import SessionState

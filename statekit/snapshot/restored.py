@@ -1,7 +1,7 @@
 """Restored: a session out of what was read from a snapshot.
 
 Owns the check that the tree is a session's, the objects built under the schema of today, and
-whether they may be. Not here: the file (`statekit.snapshot.file`).
+whether they may be. Not here: the file (`statekit.snapshot_file.file`).
 
     F1  A session is filled in one step with what was read whole, or not at all.
     F2  Saved values that today's schema would lose, or read as something else, are not restored.

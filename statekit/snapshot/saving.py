@@ -9,8 +9,8 @@ from statekit.errors import SnapshotError
 from statekit.session import SessionState
 from statekit.snapshot.about import About
 from statekit.snapshot.contents import Contents, contents_of
-from statekit.snapshot.file import open_snapshot
 from statekit.snapshot.restored import restored
+from statekit.snapshot_file.file import open_snapshot
 from statekit.spec import ModelSpec
 
 __all__ = ["restore_session", "save_session", "session_bytes"]

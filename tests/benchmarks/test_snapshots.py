@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from statekit.session import SessionState
 from statekit.snapshot.contents import contents_of
-from statekit.snapshot.file import open_snapshot, write_snapshot
+from statekit.snapshot_file.file import open_snapshot, write_snapshot
 from tests.benchmarks.mark import mark
 from tests.benchmarks.test_parking import feature_map, read, write
 

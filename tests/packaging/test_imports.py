@@ -14,7 +14,7 @@ MODULES = sorted(
     for path in ROOT.glob("statekit/**/*.py")
 )
 WITHOUT_TORCH = ["statekit", "statekit.declared", "statekit.errors", "statekit.expressions"]
-WITHOUT_TORCH += ["statekit.spec"]
+WITHOUT_TORCH += ["statekit.evolution", "statekit.snapshot_file.head", "statekit.spec"]
 
 _SCRIPT = """
 import importlib, importlib.abc, sys

@@ -15,12 +15,12 @@ import pytest
 import torch
 
 from statekit._version import __version__
-from statekit.snapshot.file import write_snapshot
-from statekit.snapshot.head import read_head
-from statekit.snapshot.outline import Form, outline
-from statekit.snapshot.source import open_source
+from statekit.snapshot_file.file import write_snapshot
+from statekit.snapshot_file.head import read_head
+from statekit.snapshot_file.outline import Form, outline
+from statekit.snapshot_file.source import open_source
 from tests.conftest import Ran
-from tests.snapshot.files import ABOUT, DATE, forged
+from tests.snapshot_file.files import ABOUT, DATE, forged
 
 Run = Callable[..., Ran]
 

@@ -30,7 +30,7 @@ from statekit.objects import EncodeOnce, EngineHandle, FixedState, HeldValue, La
 from statekit.on_commit import OnCommit
 from statekit.session import SessionState
 from statekit.snapshot.contents import contents_of
-from statekit.snapshot.file import open_snapshot, snapshot_bytes
+from statekit.snapshot_file.file import open_snapshot, snapshot_bytes
 from statekit.spec import ModelSpec, Park, Ring, Size, ValueSpec
 from tests.block_pool import BlockPool
 from tests.capture.sessions import dreamzero, everything_of, latents

@@ -6,8 +6,8 @@ from typing import Literal
 
 import click
 
-from statekit.snapshot.head import read_head
-from statekit.snapshot.source import open_source
+from statekit.snapshot_file.head import read_head
+from statekit.snapshot_file.source import open_source
 from statekit_codegen.console import console_of
 from statekit_codegen.inspection import print_inspection, to_json
 

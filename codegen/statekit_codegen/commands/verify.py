@@ -10,8 +10,8 @@ import click
 
 from statekit.errors import DamagedSnapshotError, IncompatibleSnapshotError, SnapshotError
 from statekit.snapshot.folder import SUFFIX, files_in
-from statekit.snapshot.source import failed
-from statekit.snapshot.sweep import unfinished
+from statekit.snapshot_file.source import failed
+from statekit.snapshot_file.sweep import unfinished
 from statekit_codegen.inspection import shown
 from statekit_codegen.units import format_nbytes
 
@@ -70,7 +70,7 @@ def _findings(places: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
 
 
 def _verify(file: str) -> tuple[str, str, str]:
-    from statekit.snapshot.file import open_snapshot  # loads torch
+    from statekit.snapshot_file.file import open_snapshot  # loads torch
 
     try:
         with open_snapshot(file) as snapshot:

@@ -33,8 +33,8 @@ from statekit.errors import UnsavableError
 from statekit.image.check import BadRecipeError, check_recipe
 from statekit.image.memory import NoPictureError
 from statekit.image.taking import Image, shown_key, take_picture
-from statekit.snapshot.entries import plan_entries, walk_recipe
-from statekit.snapshot.head_text import HeadText
+from statekit.snapshot_file.entries import plan_entries, walk_recipe
+from statekit.snapshot_file.head_text import HeadText
 
 __all__ = ["Draft"]
 

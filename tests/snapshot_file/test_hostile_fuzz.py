@@ -18,8 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statekit.errors import SnapshotError
-from statekit.snapshot.file import open_snapshot, snapshot_bytes
-from tests.snapshot.files import ABOUT, DATE, body_of, header_of, joined, manifest_of, sample, small
+from statekit.snapshot_file.file import open_snapshot, snapshot_bytes
+from tests.snapshot_file.files import (
+    ABOUT,
+    DATE,
+    body_of,
+    header_of,
+    joined,
+    manifest_of,
+    sample,
+    small,
+)
 
 SOME = settings(max_examples=300, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=10_000, suppress_health_check=list(HealthCheck))

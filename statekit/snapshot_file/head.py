@@ -1,8 +1,7 @@
 """The head of a snapshot file: what it holds, as JSON, and where its bytes are.
 
-Owns what a head says, and the check of one that is read. Not here: its text
-(`statekit.snapshot.head_text`), the bytes behind it (`statekit.snapshot.writing`, `reading`), the
-recipe (`statekit.image.check`).
+Owns what a head says, and the check of one that is read. Not here: its text (`head_text`), the
+bytes behind it (`writing`, `reading`), the recipe (`statekit.image.check`).
 A snapshot is one valid safetensors file:
 
     8 bytes      the length of the header
@@ -33,8 +32,8 @@ from statekit.bulk.parts import DamagedFileError
 from statekit.errors import IncompatibleSnapshotError
 from statekit.image.check import check_recipe
 from statekit.image.fault import BadRecipeError, is_count
-from statekit.snapshot.entries import DTYPES, Entry
-from statekit.snapshot.layout import (
+from statekit.snapshot_file.entries import DTYPES, Entry
+from statekit.snapshot_file.layout import (
     BEGIN,
     FORMAT,
     MANIFEST,
@@ -45,7 +44,7 @@ from statekit.snapshot.layout import (
     find_unsayable,
     read_json,
 )
-from statekit.snapshot.source import Source, damaged, failed
+from statekit.snapshot_file.source import Source, damaged, failed
 
 __all__ = ["Head", "Stored", "read_head"]
 

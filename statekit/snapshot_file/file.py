@@ -1,7 +1,7 @@
 """Snapshot files: written whole or not at all, opened without reading a tensor.
 
-Owns the three calls that others use. How it is done stands in `statekit.snapshot.writing`,
-`temporary` and `reading`; the format in `statekit.snapshot.head`.
+Owns the three calls that others use. How it is done stands in `statekit.snapshot_file.writing`,
+`temporary` and `reading`; the format in `statekit.snapshot_file.head`.
 
     write_snapshot("a.snap", {"attrs": {"step": 3}}, {"session_id": "a"})
     with open_snapshot("a.snap") as snapshot:
@@ -18,10 +18,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from statekit.snapshot.reading import Snapshot
-from statekit.snapshot.source import Given, failed, open_source
-from statekit.snapshot.temporary import replace_file
-from statekit.snapshot.writing import Draft
+from statekit.snapshot_file.reading import Snapshot
+from statekit.snapshot_file.source import Given, failed, open_source
+from statekit.snapshot_file.temporary import replace_file
+from statekit.snapshot_file.writing import Draft
 
 __all__ = ["Snapshot", "open_snapshot", "snapshot_bytes", "write_snapshot"]
 

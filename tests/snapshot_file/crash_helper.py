@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from statekit.snapshot.file import write_snapshot
+from statekit.snapshot_file.file import write_snapshot
 
 FILES = 5
 SHARED = "shared.snap"

@@ -1,4 +1,4 @@
-"""The text of a head that is to be written; what it says stands in `statekit.snapshot.head`.
+"""The text of a head that is to be written; what it says stands in `statekit.snapshot_file.head`.
 
 Owns the order of its parts, and that its length is known before the bytes behind it are summed.
 Needs neither torch nor numpy.
@@ -12,8 +12,8 @@ from typing import Any
 
 from statekit._version import __version__
 from statekit.errors import UnsavableError
-from statekit.snapshot.entries import Entry
-from statekit.snapshot.layout import (
+from statekit.snapshot_file.entries import Entry
+from statekit.snapshot_file.layout import (
     BEGIN,
     FORMAT,
     MAX_HEADER_NBYTES,

@@ -1,4 +1,4 @@
-"""Snapshot files: what is written is what is read. `statekit.snapshot.file`."""
+"""Snapshot files: what is written is what is read. `statekit.snapshot_file.file`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from safetensors.torch import load_file
 from statekit._version import __version__
 from statekit.bulk.checksum import PART_NBYTES
 from statekit.errors import IncompatibleSnapshotError, SnapshotError
-from statekit.snapshot import reading, writing
-from statekit.snapshot.file import open_snapshot, snapshot_bytes, write_snapshot
+from statekit.snapshot_file import reading, writing
+from statekit.snapshot_file.file import open_snapshot, snapshot_bytes, write_snapshot
 from tests.parking.trees import TENSOR_DTYPES, assert_same, trees
-from tests.snapshot.files import ABOUT, DATE, forged, header_of, manifest_of, sample, value_of
+from tests.snapshot_file.files import ABOUT, DATE, forged, header_of, manifest_of, sample, value_of
 
 
 def written(folder: Path, value: Any) -> Path:
@@ -429,8 +429,8 @@ def test_head_when_torch_cannot_be_imported_then_it_is_read(tmp_path: Path) -> N
     path = written(tmp_path, sample())
     script = (
         "import sys; sys.modules['torch'] = sys.modules['numpy'] = None\n"
-        "from statekit.snapshot.head import read_head\n"
-        "from statekit.snapshot.source import open_source\n"
+        "from statekit.snapshot_file.head import read_head\n"
+        "from statekit.snapshot_file.source import open_source\n"
         "print(len(read_head(open_source(sys.argv[1])).entries))"
     )
     done = subprocess.run(

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from statekit.snapshot.file import open_snapshot
-from statekit.snapshot.sweep import sweep, unfinished
-from statekit.snapshot.temporary import is_temporary
-from tests.snapshot import crash_helper
-from tests.snapshot.crash_helper import FILES, SHARED, value_of
+from statekit.snapshot_file.file import open_snapshot
+from statekit.snapshot_file.sweep import sweep, unfinished
+from statekit.snapshot_file.temporary import is_temporary
+from tests.snapshot_file import crash_helper
+from tests.snapshot_file.crash_helper import FILES, SHARED, value_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,7 +1,7 @@
 """Snapshot: a file that was opened and whose head was checked; its bytes are read when asked.
 
 Owns the reading of bytes, their check, and on which devices they come to be. Not here: the head
-(`statekit.snapshot.head`) and how values are built (`statekit.image.recipe`).
+(`statekit.snapshot_file.head`) and how values are built (`statekit.image.recipe`).
 
     Z1  A value is handed out whole, with every byte as it was written, or not at all.
     Z2  It lies in fresh memory of its own: the file may change or go.
@@ -26,10 +26,10 @@ from statekit.bulk.moving import Part, move_now
 from statekit.bulk.parts import DamagedFileError
 from statekit.image.memory import empty_bytes
 from statekit.image.recipe import Recipe
-from statekit.snapshot.entries import Entry
-from statekit.snapshot.head import Head, read_head
-from statekit.snapshot.source import Source, damaged, failed
-from statekit.snapshot.targets import find_targets
+from statekit.snapshot_file.entries import Entry
+from statekit.snapshot_file.head import Head, read_head
+from statekit.snapshot_file.source import Source, damaged, failed
+from statekit.snapshot_file.targets import find_targets
 
 __all__ = ["Snapshot"]
 
@@ -43,7 +43,7 @@ class Snapshot:
     """A snapshot, open: what it says of itself, and its value when asked.
 
     Raises:
-        SnapshotError: as `statekit.snapshot.head.read_head`; the source is closed again.
+        SnapshotError: as `statekit.snapshot_file.head.read_head`; the source is closed again.
     """
 
     def __init__(self, source: Source) -> None:

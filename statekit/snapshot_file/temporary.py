@@ -20,7 +20,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 
-from statekit.snapshot.source import failed
+from statekit.snapshot_file.source import failed
 
 __all__ = ["gate", "is_temporary", "replace_file"]
 

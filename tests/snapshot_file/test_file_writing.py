@@ -1,4 +1,4 @@
-"""What can go wrong while a snapshot is written: `statekit.snapshot.temporary` and `sweep`."""
+"""What can go wrong while a snapshot is written: `statekit.snapshot_file.temporary` and `sweep`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from statekit.errors import SnapshotError, UnsavableError
-from statekit.snapshot import writing
-from statekit.snapshot.file import open_snapshot, snapshot_bytes, write_snapshot
-from statekit.snapshot.sweep import sweep, unfinished
-from statekit.snapshot.temporary import is_temporary
+from statekit.snapshot_file import writing
+from statekit.snapshot_file.file import open_snapshot, snapshot_bytes, write_snapshot
+from statekit.snapshot_file.sweep import sweep, unfinished
+from statekit.snapshot_file.temporary import is_temporary
 
 OLD = {"x": torch.zeros(1000)}
 NEW = {"x": torch.ones(3 << 20)}
@@ -53,7 +53,7 @@ class Own:
 UNSAVABLE: dict[str, tuple[Any, str]] = {
     "instance": (
         {"attrs": {"kv": [1, 2, 3, Own()]}},
-        "attrs.kv[3]: an instance of tests.snapshot.test_file_writing.Own cannot be saved; "
+        "attrs.kv[3]: an instance of tests.snapshot_file.test_file_writing.Own cannot be saved; "
         "store its parts as plain values",
     ),
     "graph": (
@@ -68,10 +68,10 @@ UNSAVABLE: dict[str, tuple[Any, str]] = {
     ),
     "key": (
         {"attrs": {Own(): 1}},
-        "attrs.keys(): an instance of tests.snapshot.test_file_writing.Own cannot be saved; "
+        "attrs.keys(): an instance of tests.snapshot_file.test_file_writing.Own cannot be saved; "
         "store its parts as plain values",
     ),
-    "root": (Own(), "the state: an instance of tests.snapshot.test_file_writing.Own cannot be "
+    "root": (Own(), "the state: an instance of tests.snapshot_file.test_file_writing.Own cannot be "
              "saved; store its parts as plain values"),
     "deep key": (
         {"attrs": {__import__("functools").reduce(lambda k, _: (k,), range(300), 1): 1}},
@@ -125,7 +125,7 @@ def test_head_when_longer_than_readers_take_then_it_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A value of more parts than a header can name is refused before a file is made."""
-    monkeypatch.setattr("statekit.snapshot.head_text.MAX_HEADER_NBYTES", 5000)
+    monkeypatch.setattr("statekit.snapshot_file.head_text.MAX_HEADER_NBYTES", 5000)
     with pytest.raises(UnsavableError, match="5000 is the most"):
         write_snapshot(path, list(range(1000)), {})
 

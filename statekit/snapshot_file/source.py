@@ -1,6 +1,6 @@
 """Where a snapshot is read from: a file that stays open, or bytes in memory.
 
-Owns the opening and what may be opened. Not here: what the bytes mean (`statekit.snapshot.head`).
+Owns the opening and what may be opened. Not here: what the bytes mean (`head`).
 Needs no torch.
 
     S1  Only a regular file that is named itself is opened: no symbolic link, pipe or device, and

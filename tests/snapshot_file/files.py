@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from statekit.snapshot.file import open_snapshot, snapshot_bytes
+from statekit.snapshot_file.file import open_snapshot, snapshot_bytes
 
 DATE = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
 ABOUT = {"session_id": "a", "models": [{"model": "toy", "fingerprint": "f00d"}]}

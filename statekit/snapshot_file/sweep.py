@@ -1,7 +1,7 @@
 """The sweep of a folder: files that a dead writer left unfinished.
 
-Owns what may be removed: files named as `statekit.snapshot.temporary` names them, whose lock can be
-taken, so that nobody is writing them. Finished snapshots and everything of others stay.
+Owns what may be removed: files named as `temporary` names them, whose lock can be taken, so that
+nobody is writing them. Finished snapshots and everything of others stay.
 
 POSIX only, and a local file system: `flock` over a network is not to be trusted. Any number of
 processes may sweep, write and read one folder at once. A child that was forked while a file was
@@ -14,8 +14,8 @@ import fcntl
 import os
 import stat
 
-from statekit.snapshot.source import failed
-from statekit.snapshot.temporary import gate, is_temporary
+from statekit.snapshot_file.source import failed
+from statekit.snapshot_file.temporary import gate, is_temporary
 
 __all__ = ["sweep", "unfinished"]
 

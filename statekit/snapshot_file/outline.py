@@ -16,8 +16,8 @@ from typing import Any
 
 import attrs
 
-from statekit.snapshot.entries import children_of
-from statekit.snapshot.head import Head
+from statekit.snapshot_file.entries import children_of
+from statekit.snapshot_file.head import Head
 
 __all__ = ["Form", "Outlined", "outline"]
 

@@ -1,4 +1,4 @@
-"""Files that are broken, foreign or lie: `statekit.snapshot.head` and what it guards.
+"""Files that are broken, foreign or lie: `statekit.snapshot_file.head` and what it guards.
 
 Each is a typed error, or harmless; never a crash, never memory beyond a multiple of the file.
 """
@@ -24,9 +24,9 @@ import torch
 from safetensors.torch import save
 
 from statekit.errors import DamagedSnapshotError, SnapshotError
-from statekit.snapshot.file import open_snapshot, snapshot_bytes
-from statekit.snapshot.layout import MAX_HEADER_NBYTES
-from tests.snapshot.files import (
+from statekit.snapshot_file.file import open_snapshot, snapshot_bytes
+from statekit.snapshot_file.layout import MAX_HEADER_NBYTES
+from tests.snapshot_file.files import (
     DATE,
     body_of,
     forged,
