@@ -41,6 +41,8 @@ FIELDS: Mapping[str, str] = {
 
 _PLAIN = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 _MAX_FORMS = 4
+_TENSOR_COLUMNS = 18
+_NAME_COLUMNS = 24  # names are what is looked for: the columns beside them fold first
 _FINGERPRINT_CHARS = 16
 
 
@@ -115,9 +117,10 @@ def _table(values: tuple[Outlined, ...], plain: bool) -> Table:
         header_style="dim",
     )
     table.add_column("bucket", no_wrap=True)
-    table.add_column("value", overflow="fold")
+    longest = max((len(shown(value.name)) for value in values), default=0)
+    table.add_column("value", overflow="fold", min_width=min(longest, _NAME_COLUMNS))
     table.add_column("kind", overflow="fold")
-    table.add_column("tensors", overflow="fold")
+    table.add_column("tensors", overflow="fold", max_width=_TENSOR_COLUMNS)
     table.add_column("bytes", justify="right", no_wrap=True)
     for value in values:
         table.add_row(
