@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import pty
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from statekit_codegen.review import Growth
 from statekit_codegen.review_change.comparison import ModelChange, compare, unexplained
 from statekit_codegen.review_change.markdown import MAX_CHARS, to_markdown
 from statekit_codegen.review_change.records import FIELDS, to_annotations, to_json
+from tests.codegen.breaking_cases import BASE as CASE_BASE
+from tests.codegen.breaking_cases import CASES, Case
 
 BASE = """\
 statekit: 1
@@ -96,6 +100,8 @@ PARKED = (
     "    decision: {operations: [], why: Nothing acts on it.}\n",
     "    park: {tiers: [host]}\n    decision: {operations: [park], why: Nothing acts on it.}\n",
 )
+MEASURED = '{nbytes: 512, hardware: a desk, date: "2026-11-29"}'
+PARAMETER = "{type: int, default: 2, minimum: 1, maximum: 3, doc: Number.}"
 HOSTILE = "a|b <img src=x> [x](http://y) `c` *d* _e_ @everyone #1 &amp; ::error::no%0A </details>"
 
 
@@ -148,41 +154,149 @@ def test_change_when_the_same_then_nothing_is_found() -> None:
     ("replacement", "value", "name", "was", "now"),
     [
         (("doc: A cache.", "doc: The cache."), "cache", "doc", "A cache.", "The cache."),
-        (("torch.Tensor | None", "np.ndarray | None"), "cache", "type", "torch.Tensor | None", "np.ndarray | None"),
-        (("dtype: float32\n    shape: [H, 16]", "dtype: float64\n    shape: [H, 16]"), "cache", "dtype", "float32", "float64"),
-        (("shape: [H, 16]", "shape: [H, 8]"), "cache", "size", "[H, 16]", "[H, 8]"),
-        (("shape: [H, 16]", "elements: {first: 1, then: H}"), "cache", "size", "[H, 16]", "H elements, at first 1"),
-        (("[H, 16]\n    device: model", "[H, 16]\n    device: cpu"), "cache", "device", "model", "cpu"),
-        (("[H, 16]\n    device: model", "[H, 16]\n    device: model\n    update: in_place"), "cache", "update", "replaced", "in_place"),
-        (("[H, 16]\n", "[H, 16]\n    sharding: {over: tp, dim: 1}\n"), "cache", "sharding", "", "over tp, dim 1"),
-        (("[H, 16]\n", "[H, 16]\n    sharding: replicated\n"), "cache", "sharding", "", "replicated"),
         (
-            ("[H, 16]\n", '[H, 16]\n    measured: [{nbytes: 512, hardware: a desk, date: "2026-11-29"}]\n'),
-            "cache", "measured", "", "512 B, steady (a desk, 2026-11-29)",
+            ("torch.Tensor | None", "np.ndarray | None"),
+            "cache",
+            "type",
+            "torch.Tensor | None",
+            "np.ndarray | None",
         ),
-        (("why: Nothing acts on it.", "why: Small."), "cache", "why", "Nothing acts on it.", "Small."),
+        (
+            ("dtype: float32\n    shape: [H, 16]", "dtype: float64\n    shape: [H, 16]"),
+            "cache",
+            "dtype",
+            "float32",
+            "float64",
+        ),
+        (("shape: [H, 16]", "shape: [H, 8]"), "cache", "size", "[H, 16]", "[H, 8]"),
+        (
+            ("shape: [H, 16]", "elements: {first: 1, then: H}"),
+            "cache",
+            "size",
+            "[H, 16]",
+            "H elements, at first 1",
+        ),
+        (
+            ("[H, 16]\n    device: model", "[H, 16]\n    device: cpu"),
+            "cache",
+            "device",
+            "model",
+            "cpu",
+        ),
+        (
+            ("[H, 16]\n    device: model", "[H, 16]\n    device: model\n    update: in_place"),
+            "cache",
+            "update",
+            "replaced",
+            "in_place",
+        ),
+        (
+            ("[H, 16]\n", "[H, 16]\n    sharding: {over: tp, dim: 1}\n"),
+            "cache",
+            "sharding",
+            "",
+            "over tp, dim 1",
+        ),
+        (
+            ("[H, 16]\n", "[H, 16]\n    sharding: replicated\n"),
+            "cache",
+            "sharding",
+            "",
+            "replicated",
+        ),
+        (
+            ("[H, 16]\n", f"[H, 16]\n    measured: [{MEASURED}]\n"),
+            "cache",
+            "measured",
+            "",
+            "512 B, steady (a desk, 2026-11-29)",
+        ),
+        (
+            ("why: Nothing acts on it.", "why: Small."),
+            "cache",
+            "why",
+            "Nothing acts on it.",
+            "Small.",
+        ),
         (("default: 0", "default: 1"), "count", "default", "0", "1"),
         (("    coerce: int\n", ""), "count", "coerce", "int", ""),
         (("{bound: KEPT}", "{bound: 2}"), "frames", "bound", "4 items (KEPT)", "2 items"),
-        (("{bound: KEPT}", "{bound: KEPT, axis: 0}"), "frames", "bound", "4 items (KEPT)", "4 frames (KEPT) along axis 0"),
+        (
+            ("{bound: KEPT}", "{bound: KEPT, axis: 0}"),
+            "frames",
+            "bound",
+            "4 items (KEPT)",
+            "4 frames (KEPT) along axis 0",
+        ),
         (("KEPT: 4", "KEPT: 5"), "frames", "bound", "4 items (KEPT)", "5 items (KEPT)"),
         (("{bound: KEPT}", "{bound: KEPT}\n    key: ring"), "frames", "key", "", "ring"),
-        (("{bound: KEPT}", "{bound: KEPT}\n    view: {concat: 1}"), "frames", "view", "a list", "joined along axis 1"),
-        (("{bound: KEPT}", "{bound: KEPT}\n    on_commit: [compact]"), "frames", "on commit", "", "compact"),
-        (("until it is decoded", "for good"), "history", "bound", "no bound: until it is decoded", "no bound: for good"),
-        (("{items: 1, every", "{items: 3, every"), "history", "grows by", "1 items every 2 steps", "3 items every 2 steps"),
-        (("every_steps: 2", "every_steps: 3"), "history", "bytes on top", "+32 B every 2 steps", "+32 B every 3 steps"),
+        (
+            ("{bound: KEPT}", "{bound: KEPT}\n    view: {concat: 1}"),
+            "frames",
+            "view",
+            "a list",
+            "joined along axis 1",
+        ),
+        (
+            ("{bound: KEPT}", "{bound: KEPT}\n    on_commit: [compact]"),
+            "frames",
+            "on commit",
+            "",
+            "compact",
+        ),
+        (
+            ("until it is decoded", "for good"),
+            "history",
+            "bound",
+            "no bound: until it is decoded",
+            "no bound: for good",
+        ),
+        (
+            ("{items: 1, every", "{items: 3, every"),
+            "history",
+            "grows by",
+            "1 items every 2 steps",
+            "3 items every 2 steps",
+        ),
+        (
+            ("every_steps: 2", "every_steps: 3"),
+            "history",
+            "bytes on top",
+            "+32 B every 2 steps",
+            "+32 B every 3 steps",
+        ),
         (
             ("{why: the next one is built beside it}", "{elements: 2, why: one}"),
-            "history", "pending copy", "the next one is built beside it", "one (2 elements)",
+            "history",
+            "pending copy",
+            "the next one is built beside it",
+            "one (2 elements)",
         ),
-        (("cost_ms: 2", "cost_ms: 3"), "text", "rebuild", "from prompt: one pass, 2 ms", "from prompt: one pass, 3 ms"),
-        (("[stage, release]", "[stage, release, rebuild]"), "text", "operations", "stage, release", "stage, release, rebuild"),
-        (('negative: _neg', 'negative: _neg, other: _o'), "text", "members", "2", "3"),
-        (("keeps: [history, text]", "keeps: [history, text, count]"), "count", "cleared by", "session, window", "session"),
+        (
+            ("cost_ms: 2", "cost_ms: 3"),
+            "text",
+            "rebuild",
+            "from prompt: one pass, 2 ms",
+            "from prompt: one pass, 3 ms",
+        ),
+        (
+            ("[stage, release]", "[stage, release, rebuild]"),
+            "text",
+            "operations",
+            "stage, release",
+            "stage, release, rebuild",
+        ),
+        (("negative: _neg", "negative: _neg, other: _o"), "text", "members", "2", "3"),
+        (
+            ("keeps: [history, text]", "keeps: [history, text, count]"),
+            "count",
+            "cleared by",
+            "session, window",
+            "session",
+        ),
         (("[cache, frames]", "[cache, frames, text]"), "text", "atomic group", "", "stream"),
     ],
-)  # fmt: skip
+)
 def test_value_when_one_thing_is_said_otherwise_then_that_is_told(
     replacement: tuple[str, str], value: str, name: str, was: str, now: str
 ) -> None:
@@ -199,20 +313,47 @@ def test_value_when_one_thing_is_said_otherwise_then_that_is_told(
         (("doc: A toy.", "doc: The toy."), "doc", "A toy.", "The toy."),
         (("H: 8", "H: 16"), "symbol H", "8", "16"),
         (("KEPT: 4", "KEPT: 5"), "constant KEPT", "4", "5"),
-        (("A new one.", "At the end."), "reset session", "clears all: A new one.", "clears all: At the end."),
-        (("[history, text]", "[text]"), "reset window", "keeps history, text", "keeps text"),
-        (("[cache, frames]", "[cache, text]"), "atomic group stream", "cache, frames", "cache, text"),
-        (("kept: true", "kept: false"), "input prompt", "kept: The text.", "not kept: The text."),
-        (("doc: Guidance.", "doc: Two."), "family branch", "positive, negative: Guidance.", "positive, negative: Two."),
-        (("atomic:", "outside: {kv: the engine}\natomic:"), "held elsewhere kv", "", "the engine"),
-        (("atomic:", "may_be_lost: it can start over\natomic:"), "may be lost", "", "it can start over"),
         (
-            ("atomic:", "parameters: {n: {type: int, default: 2, minimum: 1, maximum: 3, doc: Number.}}\natomic:"),
-            "parameter n", "", "default 2, at least 1, at most 3: Number.",
+            ("A new one.", "At the end."),
+            "reset session",
+            "clears all: A new one.",
+            "clears all: At the end.",
         ),
-        (("  window: {keeps", "  chunk: {clears: [cache], doc: Often.}\n  window: {keeps"), "reset chunk", "", "clears cache: Often."),
+        (("[history, text]", "[text]"), "reset window", "keeps history, text", "keeps text"),
+        (
+            ("[cache, frames]", "[cache, text]"),
+            "atomic group stream",
+            "cache, frames",
+            "cache, text",
+        ),
+        (("kept: true", "kept: false"), "input prompt", "kept: The text.", "not kept: The text."),
+        (
+            ("doc: Guidance.", "doc: Two."),
+            "family branch",
+            "positive, negative: Guidance.",
+            "positive, negative: Two.",
+        ),
+        (("atomic:", "outside: {kv: the engine}\natomic:"), "held elsewhere kv", "", "the engine"),
+        (
+            ("atomic:", "may_be_lost: it can start over\natomic:"),
+            "may be lost",
+            "",
+            "it can start over",
+        ),
+        (
+            ("atomic:", f"parameters: {{n: {PARAMETER}}}\natomic:"),
+            "parameter n",
+            "",
+            "default 2, at least 1, at most 3: Number.",
+        ),
+        (
+            ("  window: {", "  chunk: {clears: [cache], doc: Often.}\n  window: {"),
+            "reset chunk",
+            "",
+            "clears cache: Often.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_model_when_one_thing_is_said_otherwise_then_that_is_told(
     replacement: tuple[str, str], name: str, was: str, now: str
 ) -> None:
@@ -341,6 +482,26 @@ def test_edit_when_placed_then_the_line_is_the_one_that_says_it() -> None:
     assert seen("operations").startswith("operations: [park]")
     assert seen("default") == "cache:"
     assert lines[change.edits[0].line - 1] == "symbols: {H: 9}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_change_when_looked_at_from_the_other_side_then_was_and_now_are_swapped(
+    case: Case,
+) -> None:
+    """Nothing is seen from one side only, and values explain what happens to the totals."""
+    there, back = (changed(*sides) for sides in ((CASE_BASE, case.after), (case.after, CASE_BASE)))
+    swapped = {"added": "removed", "removed": "added"}
+    assert {(value.name, value.kind) for value in there.values} == {
+        (value.name, swapped.get(value.kind, value.kind)) for value in back.values
+    }
+    for value in there.values:
+        turned = {name: (now, was) for name, (was, now) in edits(back, value.name).items()}
+        assert edits(there, value.name) == turned
+    assert edits(there) == {name: (now, was) for name, (was, now) in edits(back).items()}
+    if not there.unknown:
+        differences = sum(value.difference_nbytes or 0 for value in there.values)
+        assert differences == there.totals[-1].difference_nbytes
+        assert differences == -back.totals[-1].difference_nbytes
 
 
 # -- layouts --------------------------------------------------------------------------------------
@@ -505,8 +666,8 @@ Moved between buckets
 
 Changed
   frames
-    bound  4 items (KEPT) -> 6 items (KEPT)
-    bytes  96 B -> 144 B  (+48 B)
+    bound       4 items (KEPT) -> 6 items (KEPT)
+    bytes       96 B -> 144 B  (+48 B)
 
 Declared bytes by device
                         before     after  difference
@@ -521,6 +682,40 @@ Declared bytes by device
 toy.cache moved, but its reason is still the one for the other bucket: say in
 decision.why what is true now.
 """
+
+
+@pytest.mark.parametrize(("colour", "expected"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_text_when_on_a_terminal_then_it_is_coloured_unless_asked_not_to(
+    project: Path, colour: dict[str, str], expected: bool
+) -> None:
+    """A terminal gets colours and a line in its width; NO_COLOR takes the colours away."""
+    write(project, edited(MOVED, PARKED))
+    leader, follower = pty.openpty()
+    inherited = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "statekit_codegen", "review", "--against", "main"],
+        stdin=follower,
+        stdout=follower,
+        env={**inherited, "COLUMNS": "80", "TERM": "xterm-256color", **colour},
+    )
+    os.close(follower)
+    written = b""
+    while chunk := _read(leader):
+        written += chunk
+    os.close(leader)
+    assert process.wait() == 0
+    text = written.decode().replace("\r\n", "\n")
+    assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]m", text)) is expected
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert max(map(len, plain.splitlines())) == 80
+    assert "cache  attrs -> StateObject" in plain
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how the end of a pseudo-terminal shows on Linux
+        return b""
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
