@@ -54,7 +54,7 @@ test: $(READY)  ## Run the tests (PYTEST_ARGS='-k ring' for some)
 ##@ Before a commit
 
 .PHONY: check
-check: lint type generate-check vet docs-check build test  ## Run every gate, as CI does
+check: lint type generate-check vet docs-check docs-site build test  ## Run every gate, as CI does
 
 .PHONY: fmt
 fmt: $(READY)  ## Fix and format the code
@@ -83,6 +83,11 @@ docs: $(READY)  ## Write the generated reference pages
 docs-check: $(READY)  ## Check that the reference pages match the code
 	$(PY) -m statekit_codegen.reference docs --check
 
+.PHONY: docs-site
+docs-site: $(READY)  ## Build the site of docs/ into build/site (offline)
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet -f docs/site/mkdocs.yml
+	@echo 'docs-site: build/site/index.html'
+
 .PHONY: build
 build: $(READY)  ## Build the sdist, and from it the wheel, into dist/
 	rm -rf dist
@@ -101,6 +106,11 @@ test-soak: $(READY)  ## Drive managers under pressure for minutes
 .PHONY: test-gpu
 test-gpu: $(READY)  ## Park and restore on CUDA, measured (says so without)
 	$(PY) tests/gpu/park_on_cuda.py
+
+.PHONY: browser
+browser:  ## Install Chromium, for the tests of pages (Debian, root)
+	apt-get update -qq
+	apt-get install -qq --no-install-recommends chromium chromium-driver >/dev/null
 
 .PHONY: bench
 bench: $(READY)  ## Measure against baselines (docs/benchmarks.md)
