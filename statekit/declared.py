@@ -1,21 +1,35 @@
 """Declared bytes: what a `ModelSpec` says that a session holds, computed exactly.
 
-Owns the arithmetic from shapes, dtypes, bounds and growth to bytes. Never looks at a tensor;
-what is really held is `statekit.accounting`.
+Owns the arithmetic from shapes, dtypes, bounds, growth and sharding to bytes. Never looks at a
+tensor; what is really held is `statekit.accounting`.
+
+    D1  All figures are whole bytes, and those of one rank: of a value that is cut over a group,
+        the largest part that any rank of the group has.
+    D2  A value whose bytes nobody can compute is there all the same, with no figure.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
 from statekit.errors import ExpressionError
 from statekit.expressions import Expression
-from statekit.spec import ModelSpec, ValueSpec
+from statekit.spec import ModelSpec, Sharding, ValueSpec
 
-__all__ = ["DTYPE_NBYTES", "DeclaredBytes", "declared_bytes", "members", "session_bytes"]
+__all__ = [
+    "DTYPE_NBYTES",
+    "ONE_RANK",
+    "DeclaredBytes",
+    "Ranks",
+    "ValueBytes",
+    "by_device",
+    "declared_bytes",
+    "members",
+    "session_at_step",
+]
 
 DTYPE_NBYTES: Mapping[str, int] = {
     "bool": 1,
@@ -54,11 +68,49 @@ class DeclaredBytes:
     every_steps: int = 1
     pending: int = 0
 
+    @property
+    def most(self) -> int:
+        """The most that it has, with one item of what is unbounded; between two steps."""
+        return max(self.first, self.steady)
+
     def at_step(self, step: int) -> int:
         """Bytes after `step` steps, the first one being step 1."""
         if step <= 1:
             return self.first
         return self.steady + self.growth * ((step - 1) // self.every_steps)
+
+
+@attrs.frozen
+class Ranks:
+    """The ranks that a model runs on, and the one of them that figures are for.
+
+    Attributes:
+        groups: size of each parallel group (tp, sp, cfg, pp); one that is absent has 1.
+        rank: the rank, counted from 0 over all groups.
+    """
+
+    groups: Mapping[str, int] = attrs.field(factory=dict)
+    rank: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many ranks there are."""
+        return math.prod(self.groups.values())
+
+    def parts(self, sharding: Sharding | None) -> int:
+        """Into how many parts a value is cut."""
+        if sharding is None or sharding.over is None:
+            return 1
+        return self.groups.get(sharding.over, 1)
+
+    def holds(self, sharding: Sharding | None) -> bool:
+        """Whether the rank has any of a value; where there is only one rank, it has all."""
+        kept = None if sharding is None else sharding.rank
+        return kept is None or self.count == 1 or kept == self.rank
+
+
+ONE_RANK = Ranks()
+"""A model that runs on one rank, which holds everything whole."""
 
 
 def members(model: ModelSpec, value: ValueSpec, values: Mapping[str, int]) -> int:
@@ -74,12 +126,20 @@ def members(model: ModelSpec, value: ValueSpec, values: Mapping[str, int]) -> in
 
 
 def declared_bytes(
-    model: ModelSpec, value: ValueSpec, overrides: Mapping[str, int] | None = None
+    model: ModelSpec,
+    value: ValueSpec,
+    overrides: Mapping[str, int] | None = None,
+    ranks: Ranks = ONE_RANK,
 ) -> DeclaredBytes | None:
-    """Bytes of `value` in one session, or None where the schema does not say enough.
+    """Bytes of `value` in one session on one rank, or None where the schema does not say enough.
+
+    What is cut along a dimension is divided by the size of its group, rounded up to whole slices
+    of that dimension where there is a shape. What is spread over a group without a dimension has
+    its members dealt out; without families each rank has one of its own, whole.
 
     Args:
         overrides: numbers for symbols, constants or parameters in place of the schema's own.
+        ranks: how many ranks share the session.
 
     Raises:
         ExpressionError: an expression of the schema has no value under these numbers, or one
@@ -95,7 +155,6 @@ def declared_bytes(
     def evaluate(text: str) -> int:
         return _positive(text, values)
 
-    scale = DTYPE_NBYTES[value.dtype] * members(model, value, values)
     extents = [evaluate(extent) for extent in size.shape or (size.elements or "1",)]
     item = math.prod(extents)
     first = item if size.first is None else evaluate(size.first)
@@ -110,22 +169,110 @@ def declared_bytes(
     pending = 0
     if value.pending is not None:
         pending = evaluate(value.pending.elements) if value.pending.elements else full
-    return DeclaredBytes(first * scale, full * scale, growth * scale, every_steps, pending * scale)
+    if not ranks.holds(value.sharding):
+        return DeclaredBytes(first=0, steady=0, every_steps=every_steps)
+    count, part = _share(value, extents, members(model, value, values), ranks)
+    scale = DTYPE_NBYTES[value.dtype] * count
+    return DeclaredBytes(
+        part(first) * scale,
+        part(full) * scale,
+        part(growth) * scale,
+        every_steps,
+        part(pending) * scale,
+    )
 
 
-def session_bytes(
-    model: ModelSpec, overrides: Mapping[str, int] | None = None, *, step: int | None = None
+def _share(
+    value: ValueSpec, extents: list[int], count: int, ranks: Ranks
+) -> tuple[int, Callable[[int], int]]:
+    """How many members the rank holds, and how many of a number of elements of each of them."""
+    parts = ranks.parts(value.sharding)
+    if parts == 1 or value.sharding is None:
+        return count, lambda elements: elements
+    dim = value.sharding.dim
+    if dim is None:
+        return -(-count // parts) if value.families else count, lambda elements: elements
+    shaped = value.size is not None and value.size.shape is not None and dim < len(extents)
+    if not shaped:
+        return count, lambda elements: -(-elements // parts)
+    extent = extents[dim]
+    if value.ring is not None and value.ring.axis == dim:  # the frames themselves are dealt out
+        slice_ = math.prod(extents) // extent
+        return count, lambda elements: -(-elements // slice_ // parts) * slice_
+    largest = -(-extent // parts)
+    return count, lambda elements: -(-elements * largest // extent)
+
+
+@attrs.frozen
+class ValueBytes:
+    """One value of a session at one moment.
+
+    Attributes:
+        value: what the schema says about it.
+        device: where it lies, with the real device in place of `model` where that was given.
+        declared: all its figures; None where nobody can compute them.
+        nbytes: its bytes at that moment; None likewise.
+    """
+
+    value: ValueSpec
+    device: str
+    declared: DeclaredBytes | None
+    nbytes: int | None
+
+    @property
+    def pending_nbytes(self) -> int:
+        """Bytes beside these while a step runs."""
+        return 0 if self.declared is None else self.declared.pending
+
+
+def session_at_step(
+    model: ModelSpec,
+    step: int | None,
+    overrides: Mapping[str, int] | None = None,
+    *,
+    model_device: str = "model",
+    ranks: Ranks = ONE_RANK,
+) -> tuple[ValueBytes, ...]:
+    """Every value of one session after `step` steps, in the schema's order, between two steps.
+
+    With None for a step, the most that a session is declared to hold, with one item of what is
+    unbounded: that is what it is admitted with.
+
+    Args:
+        overrides: numbers in place of the schema's own.
+        model_device: what stands for the device `model`.
+        ranks: how many ranks share the session.
+
+    Raises:
+        ExpressionError: a size has no value under these numbers.
+    """
+    found = []
+    for value in model:
+        declared = declared_bytes(model, value, overrides, ranks)
+        device = model_device if value.device == "model" else value.device
+        nbytes = None
+        if declared is not None:
+            nbytes = declared.most if step is None else declared.at_step(step)
+        found.append(ValueBytes(value, device, declared, nbytes))
+    return tuple(found)
+
+
+def by_device(
+    values: Iterable[ValueBytes], figure: Callable[[ValueBytes], int | None] | None = None
 ) -> dict[str, int]:
-    """Declared bytes of one session by device; unbounded values as of `step`, else one item.
+    """The sum of the values' bytes by device, in the order in which devices first occur.
 
-    Values whose bytes nobody can compute are left out; `statekit vet` names them.
+    Values without a figure are left out (`statekit vet` names them), and so are those that hold no
+    memory.
+
+    Args:
+        figure: what is summed up, in place of `nbytes`.
     """
     totals: dict[str, int] = {}
-    for value in model:
-        declared = declared_bytes(model, value, overrides)
-        if declared is not None and value.device != "none":
-            nbytes = declared.steady if step is None else declared.at_step(step)
-            totals[value.device] = totals.get(value.device, 0) + nbytes
+    for one in values:
+        nbytes = one.nbytes if figure is None else figure(one)
+        if nbytes is not None and one.device != "none":
+            totals[one.device] = totals.get(one.device, 0) + nbytes
     return totals
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from statekit.errors import PartialFamilyError
-from statekit.objects.encode_once import EncodeOnce
+from statekit.objects.held_value import HeldValue
 from statekit.session import SessionState
 
 __all__ = ["ObjectFamily"]
@@ -15,7 +15,8 @@ Payload = TypeVar("Payload")
 
 
 class ObjectFamily(Generic[Payload]):
-    """The members `prefix0`, `prefix1`, ... of one session, each an `EncodeOnce`.
+    """The members `prefix0`, `prefix1`, ... of one session, each a `HeldValue`, such as an
+    `EncodeOnce`.
 
     A view like an adapter: it holds no state of its own.
     """
@@ -23,7 +24,7 @@ class ObjectFamily(Generic[Payload]):
     __slots__ = ("_factory", "_prefix", "_session")
 
     def __init__(
-        self, session: SessionState, prefix: str, factory: Callable[[], EncodeOnce[Payload]]
+        self, session: SessionState, prefix: str, factory: Callable[[], HeldValue[Payload]]
     ) -> None:
         self._session, self._prefix, self._factory = session, prefix, factory
 
@@ -77,7 +78,7 @@ class ObjectFamily(Generic[Payload]):
 
     def _payload(self, index: int) -> Payload | None:
         found: Any = self._session.get(f"{self._prefix}{index}")
-        if isinstance(found, EncodeOnce) and found.resident:
+        if isinstance(found, HeldValue) and found.resident:
             payload: Payload | None = found.view()
             return payload
         return None

@@ -7,7 +7,7 @@ without loading either.
 
 What the runtime acts on: bucket, key, object, ring, on_commit, update, families, resets; and for
 admission and release: sizes, pending, park, rebuild, atomic, inputs, operations, may_be_lost.
-Recorded only: sharding, measured.
+Tools act on sharding (`statekit plan`) and measured (`statekit vet`).
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class Sharding:
     """How a value lies over the ranks of a model.
 
     `over` names the parallel group (tp, sp, cfg, pp) whose ranks hold different parts, cut along
-    `dim`; with neither, `rank` alone holds it; with none of the three it is replicated.
+    `dim`; without `dim` they hold whole values: of a family, each its share of the members. With
+    `rank`, that one alone holds it; with none of the three it is replicated.
     """
 
     over: str | None = None

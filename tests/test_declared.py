@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 
 from statekit.declared import (
     DTYPE_NBYTES,
+    ONE_RANK,
     DeclaredBytes,
+    Ranks,
+    by_device,
     declared_bytes,
     members,
-    session_bytes,
+    session_at_step,
 )
 from statekit.errors import ExpressionError
 from statekit.objects import LatentBuffer
-from statekit.spec import Family, Growth, ModelSpec, Pending, Ring, Size, ValueSpec
+from statekit.spec import Family, Growth, ModelSpec, Pending, Ring, Sharding, Size, ValueSpec
 from statekit_codegen.load import load_text
 
 ROOT = Path(__file__).parents[1]
@@ -145,18 +148,133 @@ def test_ring_when_it_is_really_filled_then_it_holds_the_declared_bytes(
     assert (held[0], held[-1]) == (expected.first, expected.steady)
 
 
-def test_session_bytes_when_added_up_then_each_device_has_its_own_sum() -> None:
-    """Values are summed by device; what cannot be computed is left out."""
+def test_session_when_added_up_then_each_device_has_its_own_sum() -> None:
+    """Values are summed by device at a step; what cannot be computed is there without a figure."""
     values = (
         value(size=Size(elements="4", first="1")),
-        value(name="y", size=Size(elements="1")),
+        value(name="y", size=Size(elements="1"), pending=Pending("3")),
         value(name="z", size=Size(elements="8"), device="model"),
         value(name="n", device="none"),
         value(name="u"),
     )
     model = ModelSpec(model="toy", values=values)
-    assert session_bytes(model) == {"cpu": 10, "model": 16}
-    assert session_bytes(model, step=1) == {"cpu": 4, "model": 16}
+    assert by_device(session_at_step(model, 2)) == {"cpu": 10, "model": 16}
+    assert by_device(session_at_step(model, 1)) == {"cpu": 4, "model": 16}
+    held = session_at_step(model, None, model_device="cuda:0")
+    assert by_device(held) == {"cpu": 10, "cuda:0": 16}
+    assert by_device(held, lambda one: one.pending_nbytes) == {"cpu": 6, "cuda:0": 0}
+    assert [one.nbytes for one in held] == [8, 2, 16, 0, None]
+
+
+def test_session_when_no_step_is_named_then_it_is_the_most_but_for_growth() -> None:
+    """What shrinks after its first step counts at its largest; what grows counts one item."""
+    shrinks = value(size=Size(elements="4", first="9"))
+    grows = value(name="y", size=Size(elements="5"), ring=Ring(unbounded="why"))
+    held = session_at_step(ModelSpec(model="toy", values=(shrinks, grows)), None)
+    assert [one.nbytes for one in held] == [18, 10]
+
+
+@pytest.mark.parametrize(
+    ("one", "parts", "expected"),
+    [
+        # along a dimension of a shape: whole slices, and the largest share
+        ({"size": Size(shape=("8", "3")), "sharding": Sharding("tp", 0)}, 4, (12, 12, 0, 0)),
+        ({"size": Size(shape=("5", "3")), "sharding": Sharding("tp", 0)}, 4, (12, 12, 0, 0)),
+        ({"size": Size(shape=("5", "3")), "sharding": Sharding("tp", 1)}, 4, (10, 10, 0, 0)),
+        # elements alone: rounded up
+        ({"size": Size(elements="10"), "sharding": Sharding("tp", 2)}, 4, (6, 6, 0, 0)),
+        # another group, all ranks alike, another one each
+        ({"size": Size(elements="10"), "sharding": Sharding("sp", 0)}, 4, (20, 20, 0, 0)),
+        ({"size": Size(elements="10"), "sharding": Sharding()}, 4, (20, 20, 0, 0)),
+        ({"size": Size(elements="10"), "sharding": Sharding("tp")}, 4, (20, 20, 0, 0)),
+        # the members of families are dealt out: 6 of them over 4 ranks
+        (
+            {
+                "size": Size(elements="10"),
+                "sharding": Sharding("tp"),
+                "families": ("branch", "layer"),
+            },
+            4,
+            (40, 40, 0, 0),
+        ),
+        # rings, growth and pending copies are cut as their values are
+        (
+            {
+                "size": Size(shape=("8", "3")),
+                "sharding": Sharding("tp", 0),
+                "ring": Ring(bound="5"),
+                "pending": Pending("7"),
+            },
+            4,
+            (12, 60, 0, 4),
+        ),
+        (
+            {
+                "size": Size(shape=("2", "3")),
+                "sharding": Sharding("tp", 0),
+                "ring": Ring(bound="5", axis=0),
+            },
+            2,
+            (6, 18, 0, 0),
+        ),
+        (
+            {
+                "size": Size(shape=("8", "3")),
+                "sharding": Sharding("tp", 0),
+                "ring": Ring(unbounded="why"),
+            },
+            4,
+            (12, 12, 12, 0),
+        ),
+    ],
+)
+def test_declared_bytes_when_cut_over_a_group_then_they_are_the_largest_share(
+    one: dict[str, object], parts: int, expected: tuple[int, int, int, int]
+) -> None:
+    """Only what the schema says is cut is divided, and never below what some rank holds."""
+    held = value(**one)
+    got = declared_bytes(spec(held), held, None, Ranks({"tp": parts}))
+    assert got is not None
+    assert (got.first, got.steady, got.growth, got.pending) == expected
+
+
+def test_declared_bytes_when_one_rank_holds_a_value_then_the_others_hold_nothing() -> None:
+    """A value of rank 1 is on rank 1, and on the only rank where there is one."""
+    held = value(size=Size(elements="10"), sharding=Sharding(rank=1), pending=Pending())
+    model = spec(held)
+    everything = DeclaredBytes(20, 20, pending=20)
+    assert declared_bytes(model, held, None, ONE_RANK) == everything
+    assert declared_bytes(model, held, None, Ranks({"tp": 2, "cfg": 2}, 1)) == everything
+    assert declared_bytes(model, held, None, Ranks({"tp": 2, "cfg": 2}, 3)) == DeclaredBytes(0, 0)
+
+
+@given(
+    extents=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    dim=st.integers(0, 2),
+    parts=st.integers(1, 5),
+    bound=st.integers(1, 4),
+    kind=st.sampled_from(["tensor", "items", "frames", "unbounded"]),
+)
+def test_shares_when_a_tensor_is_really_cut_then_the_largest_one_is_declared(
+    extents: list[int], dim: int, parts: int, bound: int, kind: str
+) -> None:
+    """No part that `torch.tensor_split` in ceiling chunks gives has more than is declared."""
+    dim %= len(extents)
+    ring = {
+        "tensor": None,
+        "items": Ring(bound=str(bound)),
+        "frames": Ring(bound=str(bound), axis=(dim + 1) % len(extents)),
+        "unbounded": Ring(unbounded="why"),
+    }[kind]
+    held = value(size=Size(shape=tuple(map(str, extents))), ring=ring, sharding=Sharding("sp", dim))
+    got = declared_bytes(spec(held), held, None, Ranks({"sp": parts}))
+    whole = declared_bytes(spec(held), held)
+    assert got is not None
+    assert whole is not None
+    full = torch.empty(whole.steady // 2 // extents[dim], extents[dim], dtype=torch.bfloat16)
+    if kind == "frames" and len(extents) == 1:  # the frames themselves are dealt out
+        full = torch.empty(1, bound, dtype=torch.bfloat16)
+    assert got.steady == max(part.numel() * 2 for part in full.chunk(parts, dim=1))
 
 
 def test_dreamzero_when_computed_from_the_schema_then_figures_are_the_measured_ones() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from statekit.errors import PartialFamilyError, PayloadError
 from statekit.family import ObjectFamily
-from statekit.objects import EncodeOnce, LatentBuffer
+from statekit.objects import EncodeOnce, HeldValue, LatentBuffer
 from statekit.session import SessionState
 
 
@@ -118,3 +118,15 @@ def test_families_when_in_one_session_then_they_do_not_see_each_other() -> None:
     assert family(session).view() == ["positive"]
     assert family(session, "kv_neg/").view() == ["negative"]
     assert family(other).view() == ["elsewhere"]
+
+
+def test_family_when_its_members_are_held_values_then_it_is_replaced_whole_again() -> None:
+    """What may be stored more than once is a family too: the newest values are the ones read."""
+    session = SessionState("s")
+    tails: ObjectFamily[list[int]] = ObjectFamily(
+        session, "tails/", lambda: HeldValue[list[int]]().allocate(update="entries")
+    )
+    tails.replace([[1], [2], [3]])
+    tails.replace([[4], [5]])
+    assert tails.view() == [[4], [5]]
+    assert session.names == ("tails/0", "tails/1")

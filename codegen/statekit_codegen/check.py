@@ -44,7 +44,9 @@ CHECKS = (
     _rule("PARAMETER_BOUNDS", "A parameter's default lies within its bounds."),
     _rule("NUMBER_MINIMUM", "No number is below the least that it can mean."),
     _rule("DATE_FORM", "Dates are days of the calendar, as YYYY-MM-DD."),
-    _rule("FAMILY_FIT", "Families fit their value: numbered ones come last, on an EncodeOnce."),
+    _rule(
+        "FAMILY_FIT", "Families fit their value: numbered ones come last, on what is held whole."
+    ),
     _rule("KEY_TEMPLATE", "A key names each family of its value once, in characters of keys."),
     _rule("KEY_CLASH", "No two members of a session share a key."),
     _rule("LIST_EMPTY", "What must have entries has some."),

@@ -20,16 +20,27 @@ from statekit_codegen.model import Path
 from statekit_codegen.module_names import RESERVED_NAMES
 from statekit_codegen.scalars import shown
 
-__all__ = ["MAX_MEMBERS", "attribute_names", "families", "key_clashes", "keys", "value_families"]
+__all__ = [
+    "KEY",
+    "KEY_CHARACTERS",
+    "MAX_KEY_CHARS",
+    "MAX_MEMBERS",
+    "TEXT",
+    "attribute_names",
+    "families",
+    "key_clashes",
+    "keys",
+    "value_families",
+]
 
 MAX_MEMBERS = 256
-_MAX_CHARS = 128
+MAX_KEY_CHARS = 128
 _NUMBER = "{}"
 """Stands for any number at the end of an expanded key."""
 _PLACE = re.compile(r"\{([^{}]*)\}")
-_KEY = re.compile(r"[A-Za-z0-9_./-]+")
-_TEXT = re.compile(r"[A-Za-z0-9_./-]*")
-_CHARACTERS = "letters, digits and _ . / -"
+KEY = re.compile(r"[A-Za-z0-9_./-]+")
+TEXT = re.compile(r"[A-Za-z0-9_./-]*")
+KEY_CHARACTERS = "letters, digits and _ . / -"
 
 
 def families(schema: Schema) -> Iterator[Fault]:
@@ -43,13 +54,13 @@ def families(schema: Schema) -> Iterator[Fault]:
             todo = "name each member, or use count"
             yield Fault((*path, "members"), "LIST_EMPTY", "a family without members", todo)
         for label, text in (family.members or {}).items():
-            if not _TEXT.fullmatch(text) or len(text) > _MAX_CHARS:
+            if not TEXT.fullmatch(text) or len(text) > MAX_KEY_CHARS:
                 found = f"{shown(text)} cannot stand in a session key"
                 yield Fault(
                     (*path, "members", label),
                     "KEY_TEMPLATE",
                     found,
-                    f"use {_CHARACTERS}, {_MAX_CHARS} at most",
+                    f"use {KEY_CHARACTERS}, {MAX_KEY_CHARS} at most",
                 )
 
 
@@ -68,7 +79,7 @@ def value_families(schema: Schema) -> Iterator[Fault]:
             if described.count is None:
                 continue
             if value.object == "LatentBuffer" or value.bucket == "attrs":
-                found = f"the numbered family {family} for what is no EncodeOnce"
+                found = f"the numbered family {family} for what is no EncodeOnce or HeldValue"
                 yield Fault(path, "FAMILY_FIT", found, "use a family with members")
             elif index != len(value.family) - 1:
                 found = f"the numbered family {family} before another one"
@@ -96,10 +107,10 @@ def _key_fault(schema: Schema, name: str, value: Value) -> tuple[str, str] | Non
             return None
         example = name + "".join(f"{{{family}}}" for family in value.family)
         return "a family without a key template", f"add one, such as key: {shown(example)}"
-    if len(key) > _MAX_CHARS:
-        return f"a key of {len(key)} characters", f"use at most {_MAX_CHARS}"
-    if not _KEY.fullmatch(_PLACE.sub("x", key)):
-        return f"the key {shown(key)}", f"use {_CHARACTERS}, and {{NAME}} for each family"
+    if len(key) > MAX_KEY_CHARS:
+        return f"a key of {len(key)} characters", f"use at most {MAX_KEY_CHARS}"
+    if not KEY.fullmatch(_PLACE.sub("x", key)):
+        return f"the key {shown(key)}", f"use {KEY_CHARACTERS}, and {{NAME}} for each family"
     if sorted(_PLACE.findall(key)) != sorted(set(value.family)):
         wanted = "".join(f"{{{family}}}" for family in value.family)
         todo = f"put {wanted} into it" if wanted else "remove {...}: the value has no family"

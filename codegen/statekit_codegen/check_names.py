@@ -19,38 +19,47 @@ from statekit_codegen.scalars import shown
 
 __all__ = [
     "ADAPTER_MEMBERS",
+    "CAPS",
+    "CONSTANTS_OF_PYTHON",
+    "MAX_NAME_CHARS",
+    "NAME_FORMS",
+    "PLAIN",
     "SNAKE",
     "member_names",
     "name_clashes",
     "name_forms",
     "number_clashes",
+    "reserved_at",
 ]
 
 ADAPTER_MEMBERS = ("SPEC", "fork", "session", "session_id", "step")
 """The public members of `statekit.adapter.StateAdapter`, which loads torch; a test compares."""
 
-_MAX_CHARS = 64
+MAX_NAME_CHARS = 64
 SNAKE = re.compile(r"[a-z][a-z0-9_]*")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_CAPS = re.compile(r"[A-Z][A-Za-z0-9]*")
-_FORMS = {
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+CAPS = re.compile(r"[A-Z][A-Za-z0-9]*")
+NAME_FORMS = {
     SNAKE: "lower-case letters, digits and _, a letter first",
-    _PLAIN: "letters, digits and _, a letter first",
-    _CAPS: "CapWords: letters and digits, a capital first",
+    PLAIN: "letters, digits and _, a letter first",
+    CAPS: "CapWords: letters and digits, a capital first",
 }
-_CONSTANTS_OF_PYTHON = frozenset({"Ellipsis", "NotImplemented"})
+CONSTANTS_OF_PYTHON = frozenset({"Ellipsis", "NotImplemented"})
 
 
 def name_forms(schema: Schema) -> Iterator[Fault]:
     """Names that have not the form of their kind, or that Python or generated code keeps."""
     for path, name, form in _names(schema):
         if not form.fullmatch(name):
-            yield Fault(path, "NAME_FORM", f"{shown(name)} is no name here", f"use {_FORMS[form]}")
-        elif len(name) > _MAX_CHARS:
-            yield Fault(path, "NAME_FORM", f"{len(name)} characters", f"use at most {_MAX_CHARS}")
-        elif keyword.iskeyword(name) or name in _CONSTANTS_OF_PYTHON:
+            yield Fault(
+                path, "NAME_FORM", f"{shown(name)} is no name here", f"use {NAME_FORMS[form]}"
+            )
+        elif len(name) > MAX_NAME_CHARS:
+            todo = f"use at most {MAX_NAME_CHARS}"
+            yield Fault(path, "NAME_FORM", f"{len(name)} characters", todo)
+        elif keyword.iskeyword(name) or name in CONSTANTS_OF_PYTHON:
             yield Fault(path, "NAME_RESERVED", f"{name} is a word of Python", "choose another name")
-        elif name in _reserved_at(path):
+        elif name in reserved_at(path):
             found = f"{name} is a name that {_reserved_by(path)} uses itself"
             yield Fault(path, "NAME_RESERVED", found, "choose another name")
 
@@ -97,10 +106,10 @@ def member_names(schema: Schema) -> Iterator[tuple[Path, str, str]]:
 
 def _names(schema: Schema) -> Iterator[tuple[Path, str, re.Pattern[str]]]:
     yield ("model",), schema.model, SNAKE
-    yield ("class",), schema.class_, _CAPS
+    yield ("class",), schema.class_, CAPS
     for section in ("symbols", "constants"):
         for name in getattr(schema, section):
-            yield (section, name), name, _PLAIN
+            yield (section, name), name, PLAIN
     for section in ("outside", "parameters", "families", "inputs", "values", "atomic", "resets"):
         for name in getattr(schema, section):
             yield (section, name), name, SNAKE
@@ -109,7 +118,7 @@ def _names(schema: Schema) -> Iterator[tuple[Path, str, re.Pattern[str]]]:
             yield ("families", name, "members", label), label, SNAKE
 
 
-def _reserved_at(path: Path) -> frozenset[str]:
+def reserved_at(path: Path) -> frozenset[str]:
     """The names that are not free for what lies at `path`."""
     if len(path) > 2 or path[0] in ("model", "outside", "inputs", "atomic", "resets"):
         return frozenset()

@@ -18,9 +18,9 @@ from statekit_codegen.model import Loaded, Path
 from statekit_codegen.scalars import shown
 from statekit_codegen.type_grammar import TypeExpr, TypeExprError
 
-__all__ = ["value_faults"]
+__all__ = ["DEVICE", "DEVICES", "HOLDERS", "NEEDED", "NOT_IN_NUMPY", "value_faults"]
 
-_HOLDERS = {  # field to the holders that have it; fields that are not here belong to all
+HOLDERS = {  # field to the holders that have it; fields that are not here belong to all
     "object": ("LatentBuffer", "EncodeOnce", "HeldValue"),
     "type": ("attrs", "EncodeOnce", "HeldValue"),
     "default": ("attrs",),
@@ -29,7 +29,7 @@ _HOLDERS = {  # field to the holders that have it; fields that are not here belo
     "ring": ("LatentBuffer",),
     "view": ("LatentBuffer",),
 }
-_NEEDED = {
+NEEDED = {
     "attrs": ("type",),
     "LatentBuffer": ("item", "ring"),
     "EncodeOnce": ("type",),
@@ -37,10 +37,10 @@ _NEEDED = {
 }
 _TORCH_DEVICES = ("cuda", "hpu", "mps", "mtia", "npu", "xla", "xpu")
 _DEVICE_WORDS = ("cpu", "model", "none", *_TORCH_DEVICES)
-_DEVICE = re.compile(rf"cpu|model|none|({'|'.join(_TORCH_DEVICES)})(:(0|[1-9][0-9]{{0,2}}))?")
+DEVICE = re.compile(rf"cpu|model|none|({'|'.join(_TORCH_DEVICES)})(:(0|[1-9][0-9]{{0,2}}))?")
 _INSTEAD = {"cpu:0": "cpu", "gpu": "cuda", "host": "cpu", "null": "none"}
-_DEVICES = "cpu, model, none, or a torch device such as cuda:0"
-_NOT_IN_NUMPY = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+DEVICES = "cpu, model, none, or a torch device such as cuda:0"
+NOT_IN_NUMPY = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 _EXAMPLES = {"int": "0", "float": "0.0", "bool": "false", "str": '""', "list": "[]", "dict": "{}"}
 
 
@@ -65,13 +65,13 @@ def value_faults(loaded: Loaded) -> Iterator[Fault]:
 
 
 def _fields(loaded: Loaded, path: Path, value: Value, holder: str) -> Iterator[Fault]:
-    written = [field for field in _HOLDERS if (*path, field) in loaded.positions.places]
+    written = [field for field in HOLDERS if (*path, field) in loaded.positions.places]
     for field in written:
-        if holder not in _HOLDERS[field]:
+        if holder not in HOLDERS[field]:
             found = f"{field} on {_article(holder)}"
-            todo = f"remove it: only {' and '.join(_HOLDERS[field])} values have it"
+            todo = f"remove it: only {' and '.join(HOLDERS[field])} values have it"
             yield Fault((*path, field), "FIELD_FIT", found, todo)
-    for field in _NEEDED[holder]:
+    for field in NEEDED[holder]:
         if getattr(value, field) is None:
             what = attrs.fields_dict(Value)[field].metadata["help"]
             yield Fault(
@@ -118,7 +118,7 @@ def _types(path: Path, value: Value, holder: str | None) -> Iterator[Fault]:
         yield Fault(
             (*path, "view"), "TYPE_FIT", f"items of type {parsed.text} can't be joined", todo
         )
-    if parsed.mentions("np.ndarray") and value.dtype in _NOT_IN_NUMPY:
+    if parsed.mentions("np.ndarray") and value.dtype in NOT_IN_NUMPY:
         todo = "use torch.Tensor, or a dtype that numpy has"
         yield Fault((*path, "dtype"), "DTYPE_KNOWN", f"{value.dtype} in a numpy array", todo)
 
@@ -151,10 +151,10 @@ def _default(path: Path, value: Value, parsed: TypeExpr) -> Iterator[Fault]:
 
 def _device(path: Path, value: Value) -> Iterator[Fault]:
     device = value.device
-    if _DEVICE.fullmatch(device):
+    if DEVICE.fullmatch(device):
         return
     instead = _INSTEAD.get(device.lower())
-    todo = f"write {instead}" if instead else f"{closest(device, _DEVICE_WORDS)}use {_DEVICES}"
+    todo = f"write {instead}" if instead else f"{closest(device, _DEVICE_WORDS)}use {DEVICES}"
     yield Fault((*path, "device"), "DEVICE_KNOWN", f"unknown device {shown(device)}", todo)
 
 

@@ -158,7 +158,9 @@ class Sharding:
         "The parallel group whose ranks hold different parts.", default=None
     )
     dim: int | None = _key(
-        "The dimension that is cut; left out where ranks hold whole values.", default=None
+        "The dimension that is cut; left out where ranks hold whole values: of a family, each its "
+        "share of the members.",
+        default=None,
     )
     rank: int | None = _key("The only rank that holds it.", default=None)
 
@@ -224,7 +226,9 @@ class Value:
         "for a value that holds no memory to speak of."
     )
     update: Update = _key(
-        "`replaced` if the model assigns a new object, `in_place` if it changes the one it has.",
+        "How the model changes it: `replaced` by a new object each time; other `entries` in the "
+        "containers that it has, no tensor written into; or `in_place`, tensors and arrays too. "
+        "A failed step is undone by this word, so it must be true.",
         default="replaced",
     )
     ring: Ring | None = _key("How much a `LatentBuffer` keeps.", default=None)
@@ -243,7 +247,8 @@ class Value:
     rebuild: Rebuild | None = _key("What it can be rebuilt from.", default=None)
     park: Park | None = _key("Where it may be parked.", default=None)
     sharding: Literal["replicated"] | Sharding | None = _key(
-        "How it lies over the ranks of a model.", default=None, recorded=True
+        "How it lies over the ranks of a model; `statekit plan --shard` divides by it.",
+        default=None,
     )
     pending: Pending | None = _key("A second copy that exists while a step runs.", default=None)
     measured: list[Measured] = _key("Bytes somebody measured.", factory=list, recorded=True)

@@ -6,7 +6,6 @@ here: what is given up to make room (`statekit.pressure.relief`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 
 import attrs
@@ -14,9 +13,9 @@ import attrs
 from statekit.accounting import merge_bytes
 from statekit.books.footprint import Interval
 from statekit.books.record import Record, ValueLimit
-from statekit.declared import declared_bytes
+from statekit.declared import session_at_step
 from statekit.errors import BudgetTooSmallError, SessionAdmissionError
-from statekit.pressure.release_units import ReleaseUnit, release_units
+from statekit.pressure.release_units import ReleaseUnit, unit_of
 from statekit.spec import ModelSpec
 
 __all__ = ["Promise", "missing", "promise", "promised", "refuse", "require_one_fits"]
@@ -67,17 +66,15 @@ def _promise(
 ) -> Promise:
     total: dict[str, int] = {}
     staying: dict[str, int] = {}
-    units = [unit for unit in release_units(spec) if _may_go(unit, tiers)]
     limits = []
-    for value in spec:
-        declared = declared_bytes(spec, value, overrides)
-        if declared is None or value.device == "none":
+    for one in session_at_step(spec, None, overrides, model_device=model_device):
+        value, device = one.value, one.device
+        if one.nbytes is None or device == "none":
             continue
-        device = model_device if value.device == "model" else value.device
-        nbytes = max(declared.first, declared.steady) + declared.pending
+        nbytes = one.nbytes + one.pending_nbytes
         total[device] = total.get(device, 0) + nbytes
-        key = re.sub(r"\{.*?\}", "0", spec.keys_of(value)[0])
-        if value.bucket == "attrs" or not any(unit.pattern.fullmatch(key) for unit in units):
+        unit = unit_of(spec, value)
+        if unit is None or not _may_go(unit, tiers):
             staying[device] = staying.get(device, 0) + nbytes
         if value.ring is None or value.ring.bound is not None:
             limits.append(

@@ -17,6 +17,7 @@ Any thread may read a value meanwhile; whoever writes needs a lease.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -43,6 +44,7 @@ class ParkedUnit:
         nbytes_by_device: bytes of the parked copy, less those of `kept`.
         kept: live memory that the payloads share with values that were not put away.
         came_from: bytes by device that bringing it back takes.
+        back_in_s: how long that took, once it is back.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class ParkedUnit:
             self.came_from[device] = self.came_from.get(device, 0) + nbytes
         # Weak: an object that holds a note of this unit would otherwise never be freed.
         self._objects = {key: ref(obj) for key, obj in objects.items()}
+        self.back_in_s = 0.0
         self._when_back = when_back
         self._done = False
         self._lies(parked, tier)
@@ -76,11 +79,13 @@ class ParkedUnit:
         with self.record.transition:
             if self._done:
                 return  # another thread was faster
+            begun_at = perf_counter()
             objects = {key: obj for key in self.keys if (obj := self._objects[key]()) is not None}
             payloads = self._parked.begin_restore().finish() if objects else {}
             for key, obj in objects.items():
                 obj.put_back(payloads[key], self)
             self._end()
+            self.back_in_s = perf_counter() - begun_at
         self._when_back(self)
 
     def copy(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ import attrs
 
 from statekit.spec import ModelSpec, Tier, ValueSpec
 
-__all__ = ["ReleaseUnit", "release_units"]
+__all__ = ["ReleaseUnit", "release_units", "unit_of"]
 
 
 @attrs.frozen
@@ -52,6 +52,17 @@ def release_units(spec: ModelSpec) -> tuple[ReleaseUnit, ...]:
     if found is None:
         found = _known[id(spec)] = (spec, _find_units(spec))  # holds the spec: its id stays its own
     return found[1]
+
+
+def unit_of(spec: ModelSpec, value: ValueSpec) -> ReleaseUnit | None:
+    """The unit that `value` is given up with; None where it never is.
+
+    Its members are in one unit, or in units that differ in the family's member alone.
+    """
+    if value.bucket == "attrs":
+        return None
+    key = re.sub(r"\{.*?\}", "0", spec.keys_of(value)[0])
+    return next((unit for unit in release_units(spec) if unit.pattern.fullmatch(key)), None)
 
 
 def _find_units(spec: ModelSpec) -> tuple[ReleaseUnit, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -171,13 +172,14 @@ class Relief:
         for unit in tuple(record.units):
             if parked_label(unit) in labels:
                 keys = tuple(unit.keys)
+                begun_at = perf_counter()
                 try:
                     moved = unit.move_to(tier)
                 except Exception as error:
                     events.append(self._failed(record, keys, tier, error))
                 else:
                     if moved:
-                        events.append(self._parked(unit, reason))
+                        events.append(self._parked(unit, reason, begun_at))
         units = [one for one in units_of(record, labels) if tier.name in one.tiers]
         return events + self._put_away(record, units, tier, reason)
 
@@ -185,6 +187,7 @@ class Relief:
         self, record: Record, units: Sequence[ReleaseUnit], tier: Tier, reason: str
     ) -> list[Event]:
         keys = tuple(key for unit in units for key in keys_of(record, unit))
+        begun_at = perf_counter()
         try:
             new = put_away(record, keys, tier, self._when_back)
         except UnparkableError as error:  # the others can be
@@ -196,11 +199,12 @@ class Relief:
         if new is None:
             return []
         self._holding.add(record)
-        return [self._parked(new, reason)]
+        return [self._parked(new, reason, begun_at)]
 
-    def _parked(self, unit: ParkedUnit, reason: str) -> Event:
-        keys = tuple(sorted(unit.keys))
-        return Parked(unit.record.session_id, self._clock(), keys, unit.tier, unit.nbytes, reason)
+    def _parked(self, unit: ParkedUnit, reason: str, begun_at: float) -> Event:
+        key, keys = unit.record.session_id, tuple(sorted(unit.keys))
+        took_s = perf_counter() - begun_at
+        return Parked(key, self._clock(), keys, unit.tier, unit.nbytes, reason, took_s)
 
     def _failed(self, record: Record, keys: tuple[str, ...], tier: Tier, error: Exception) -> Event:
         found = str(error) if isinstance(error, StatekitError) else repr(error)
@@ -228,9 +232,9 @@ class Relief:
 
     def _when_back(self, unit: ParkedUnit) -> None:
         unit.record.refresh(self._ledger)
-        self._publish(
-            Restored(unit.record.session_id, self._clock(), tuple(sorted(unit.keys)), unit.nbytes)
-        )
+        key, keys = unit.record.session_id, tuple(sorted(unit.keys))
+        took_s = unit.back_in_s
+        self._publish(Restored(key, self._clock(), keys, unit.nbytes, unit.tier, took_s))
 
     def close(self) -> None:
         """Close the tiers; what is parked in them is gone."""

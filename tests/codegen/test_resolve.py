@@ -253,10 +253,15 @@ def test_rebuild_when_the_source_is_unknown_or_itself_then_it_still_resolves() -
     assert spec_of(odd)["kv"].rebuild == Rebuild(("kv", "nobody"), "a pass", 3.0)
 
 
-def test_our_schemas_when_loaded_then_they_are_the_two_models() -> None:
+def test_our_schemas_when_loaded_then_they_are_the_four_models() -> None:
     """The schemas of this project load; their values and resets are those of the facts."""
     specs = [spec_of(path.read_text("utf-8")) for path in sorted((ROOT / "schemas").glob("*.yaml"))]
-    assert [(spec.model, len(spec.values)) for spec in specs] == [("cosmos3", 2), ("dreamzero", 12)]
+    assert [(spec.model, len(spec.values)) for spec in specs] == [
+        ("cosmos3", 2),
+        ("dreamzero", 12),
+        ("lingbot_world_2", 13),
+        ("sana_wm", 11),
+    ]
     assert specs[1].resets["window"] == (
         "stitched_buffer",
         "call_count",

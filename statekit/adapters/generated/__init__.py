@@ -4,4 +4,6 @@
 Modules:
     cosmos3
     dreamzero
+    lingbot_world_2
+    sana_wm
 """
