@@ -13,12 +13,13 @@ from collections.abc import Mapping
 
 import attrs
 
-from statekit.declared import DeclaredBytes, declared_bytes, members
+from statekit.declared import DeclaredBytes, ValueBytes, by_device, members
 from statekit.errors import ExpressionError, GenerateError
 from statekit.expressions import Expression
 from statekit.spec import Bucket, ModelSpec, ValueSpec
 from statekit_codegen.language import Value
 from statekit_codegen.model import Model
+from statekit_codegen.session import chosen_numbers, declared_session
 
 __all__ = ["Bound", "Growth", "ResetRow", "Review", "Row", "Total", "review"]
 
@@ -131,16 +132,16 @@ def review(model: Model, overrides: Mapping[str, int], sessions: int) -> Review:
     """
     spec = model.spec
     known = spec.environment()
-    used = {name: number for name, number in overrides.items() if name in known}
-    _check_parameters(model, used)
-    rows = tuple(_row(model, value, used) for value in spec)
+    used = chosen_numbers(spec, model.file, overrides)
+    held = declared_session(spec, model.file, used, None)
+    rows = tuple(_row(model, one, used) for one in held)
     return Review(
         model=model,
         sessions=sessions,
         numbers=spec.environment(used),
         overridden=tuple(name for name in known if name in used and used[name] != known[name]),
         rows=rows,
-        totals=_totals(rows),
+        totals=_totals(held, rows),
         unknown=tuple(row.spec.name for row in rows if row.nbytes is None),
         resets=tuple(
             ResetRow(
@@ -154,23 +155,9 @@ def review(model: Model, overrides: Mapping[str, int], sessions: int) -> Review:
     )
 
 
-def _check_parameters(model: Model, used: Mapping[str, int]) -> None:
-    for name, parameter in model.spec.parameters.items():
-        number = used.get(name, parameter.default)
-        least, most = parameter.minimum, parameter.maximum
-        if (least is not None and number < least) or (most is not None and number > most):
-            bounds = f"at least {least}" if most is None else f"at most {most}"
-            if least is not None and most is not None:
-                bounds = f"from {least} to {most}"
-            raise GenerateError(
-                f"{model.file}: {name}", f"{number} is out of bounds", f"use {bounds}"
-            )
-
-
-def _row(model: Model, value: ValueSpec, used: Mapping[str, int]) -> Row:
-    spec = model.spec
-    try:
-        declared = declared_bytes(spec, value, used)
+def _row(model: Model, held: ValueBytes, used: Mapping[str, int]) -> Row:
+    spec, value, declared = model.spec, held.value, held.declared
+    try:  # of a value whose bytes nobody can compute, nobody has looked at these yet
         count = members(spec, value, spec.environment(used))
         bound = _bound(spec, value, used)
     except ExpressionError as error:
@@ -180,7 +167,7 @@ def _row(model: Model, value: ValueSpec, used: Mapping[str, int]) -> Row:
         words=model.schema.values[value.name],
         nbytes=None if declared is None else declared.steady,
         first_nbytes=None if declared is None else declared.first,
-        pending_nbytes=0 if declared is None else declared.pending,
+        pending_nbytes=held.pending_nbytes,
         members=count,
         bound=bound,
         growth=_growth(declared),
@@ -203,24 +190,25 @@ def _growth(declared: DeclaredBytes | None) -> Growth | None:
     return Growth(declared.growth, declared.every_steps)
 
 
-def _totals(rows: tuple[Row, ...]) -> tuple[Total, ...]:
-    devices = dict.fromkeys(row.spec.device for row in rows if row.spec.device != "none")
+def _totals(held: tuple[ValueBytes, ...], rows: tuple[Row, ...]) -> tuple[Total, ...]:
+    """By device, by V1 and V2."""
+    nbytes = by_device(held, lambda one: None if one.declared is None else one.declared.steady)
+    pending = by_device(held, lambda one: one.pending_nbytes)
     totals = [
-        _total(device, tuple(row for row in rows if row.spec.device == device))
-        for device in devices
+        Total(device, nbytes.get(device, 0), pending[device], _growths(rows, device))
+        for device in pending
     ]
-    return (*totals, _total("all", rows)) if len(totals) > 1 else tuple(totals)
+    if len(totals) < 2:
+        return tuple(totals)
+    everything = Total("all", sum(nbytes.values()), sum(pending.values()), _growths(rows, None))
+    return (*totals, everything)
 
 
-def _total(device: str, rows: tuple[Row, ...]) -> Total:
+def _growths(rows: tuple[Row, ...], device: str | None) -> tuple[Growth, ...]:
+    """The growth on one device, or on all of them, one figure for each number of steps."""
     growth: dict[int, int] = {}
     for row in rows:
-        if row.growth is not None:
+        if row.growth is not None and device in (None, row.spec.device):
             every = row.growth.every_steps
             growth[every] = growth.get(every, 0) + row.growth.nbytes
-    return Total(
-        device=device,
-        nbytes=sum(row.nbytes or 0 for row in rows),
-        pending_nbytes=sum(row.pending_nbytes for row in rows),
-        growth=tuple(Growth(nbytes, every) for every, nbytes in sorted(growth.items())),
-    )
+    return tuple(Growth(nbytes, every) for every, nbytes in sorted(growth.items()))

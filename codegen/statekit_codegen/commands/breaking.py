@@ -79,7 +79,6 @@ def breaking(schemas: tuple[Path, ...], against: str, form: Format, width: int |
     Examples:
       statekit breaking --against main         before a merge
       statekit breaking --against v1.4.0       before a release
-      statekit breaking --against ../deployed  another copy of the project
     """
     try:
         project = Project.find(Path.cwd())
