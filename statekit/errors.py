@@ -25,10 +25,11 @@
     ├── DeclarationError (ValueError)         checking mode: a value is not what its schema declares
     ├── StepError (RuntimeError)              a step begins or ends where none can
     ├── ForkError (RuntimeError)              a session cannot be forked, or a fork not promoted
-    └── SnapshotError                         a snapshot could not be written, read or restored
-        ├── UnsavableError                    a value cannot be in a snapshot; nothing was written
-        ├── DamagedSnapshotError              a file is no snapshot, or not as it was written
-        └── IncompatibleSnapshotError         a sound snapshot of another model, schema or machine
+    ├── SnapshotError                         a snapshot could not be written, read or restored
+    │   ├── UnsavableError                    a value cannot be in a snapshot; nothing was written
+    │   ├── DamagedSnapshotError              a file is no snapshot, or not as it was written
+    │   └── IncompatibleSnapshotError         a sound snapshot of another model, schema or machine
+    └── WatchError                            a manager cannot be watched, or not from here
 
 Each error keeps what it knows as fields and passes exactly its constructor's arguments to
 `Exception`, so that it survives pickling between processes; `str()` builds the sentence.
@@ -73,6 +74,7 @@ __all__ = [
     "StepError",
     "UnparkableError",
     "UnsavableError",
+    "WatchError",
 ]
 
 
@@ -440,3 +442,14 @@ class DamagedSnapshotError(SnapshotError):
 
 class IncompatibleSnapshotError(SnapshotError):
     """A sound snapshot does not fit the model, schema or machine it is restored into."""
+
+
+class WatchError(StatekitError):
+    """A manager cannot be watched: its metrics, its socket, or what came over it."""
+
+    def __init__(self, place: str, found: str, todo: str) -> None:
+        super().__init__(place, found, todo)
+        self.place, self.found, self.todo = place, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.found}; {self.todo}"

@@ -3,6 +3,8 @@
 Owns the event classes and the list of subscribers. Events are published by the thread that did
 the thing, after every lock of the manager has been given back, in the order in which that thread
 did them. A subscriber that raises is reported by a warning and does not stop the others.
+
+`at` is the manager's clock; durations (`took_s`, `waited_s`) are real seconds, whatever that is.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ __all__ = [
     "Rebuilt",
     "Refused",
     "Released",
+    "RestoreFailed",
     "Restored",
     "Saved",
 ]
@@ -55,27 +58,34 @@ class Created(Event):
 
 @attrs.frozen
 class Leased(Event):
-    """A session is in use; `leases` counts the users, this one included."""
+    """A session is in use; `leases` counts the users, this one included.
+
+    `waited_s` is how long its user waited for that: for room, and for what was parked.
+    """
 
     leases: int
+    waited_s: float = 0.0
 
 
 @attrs.frozen
 class Parked(Event):
-    """Values were put away; they come back, bit for bit, with the next lease or read."""
+    """Values were put away, in `took_s`; they come back, bit for bit, with the next use."""
 
     values: tuple[str, ...]
     tier: str
     nbytes: int
     reason: str
+    took_s: float = 0.0
 
 
 @attrs.frozen
 class Restored(Event):
-    """Parked values are back."""
+    """Parked values are back from `tier`, in `took_s`."""
 
     values: tuple[str, ...]
     nbytes: int
+    tier: str = ""
+    took_s: float = 0.0
 
 
 @attrs.frozen
@@ -104,6 +114,15 @@ class ParkFailed(Event):
 
 
 @attrs.frozen
+class RestoreFailed(Event):
+    """Parked values could not be brought back, so a lease did not begin; they stay parked."""
+
+    values: tuple[str, ...]
+    tier: str
+    reason: str
+
+
+@attrs.frozen
 class AboveDeclared(Event):
     """A value holds more bytes than its schema declares; said once a session and value."""
 
@@ -114,17 +133,22 @@ class AboveDeclared(Event):
 
 @attrs.frozen
 class Refused(Event):
-    """A new session was not admitted."""
+    """A new session was not admitted; `device` has no room, or is "sessions" for the table."""
 
     reason: str
+    device: str = ""
 
 
 @attrs.frozen
 class Departed(Event):
-    """A session left; `how` is "evicted" (by count or for its bytes), "dropped" or "expired"."""
+    """A session left; `how` is "evicted", "dropped" or "expired".
+
+    `cause` says of an evicted one what there was too much of: "sessions" or "bytes".
+    """
 
     how: str
     reason: str
+    cause: str = ""
 
 
 @attrs.frozen

@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from time import perf_counter
 
 from statekit.books.ledger import Ledger
 from statekit.books.record import Record
 from statekit.errors import (
+    ParkError,
     PolicyError,
     SessionAdmissionError,
     SessionExistsError,
@@ -31,6 +33,7 @@ from statekit.events import (
     Lost,
     Rebuilt,
     Refused,
+    RestoreFailed,
 )
 from statekit.pressure.admission import Promise, promise
 from statekit.room import Room
@@ -70,6 +73,7 @@ class Leasing:
         ready: SessionState | None = None,
     ) -> tuple[SessionState, Callable[[], None]]:
         """A new session, in use, and what ends the use; `ready` where it is made already."""
+        asked_at = perf_counter()
         promised_now = promise(spec, self._model_device, overrides, self._room.tiers)
         self.settle()
         session: SessionState | None = None
@@ -79,16 +83,15 @@ class Leasing:
                 session = self._admit(ready, promised_now, spec.may_be_lost, overrides)
                 session.adopt(spec)
                 at, declared = self._clock(), dict(promised_now.by_device)
-                self._events.publish(Created(key, at, declared), Leased(key, at, 1))
+                waited_s = perf_counter() - asked_at
+                self._events.publish(Created(key, at, declared), Leased(key, at, 1, waited_s))
         except BaseException:
             if session is not None:
                 self.end_lease(session)
             raise
         return session, partial(self.end_lease, session)
 
-    def make_room(
-        self, key: str, spec: ModelSpec, overrides: Mapping[str, int] | None
-    ) -> None:
+    def make_room(self, key: str, spec: ModelSpec, overrides: Mapping[str, int] | None) -> None:
         """Give up what has to be for a new session, which may begin then.
 
         Raises: as the beginning of one.
@@ -131,11 +134,13 @@ class Leasing:
         return SessionAdmissionError(key, "sessions", 1, 0, self._table.max_sessions, ())
 
     def _refuse(self, refused: SessionAdmissionError) -> SessionAdmissionError:
-        self._events.publish(Refused(refused.session_id, self._clock(), str(refused)))
+        at = self._clock()
+        self._events.publish(Refused(refused.session_id, at, str(refused), refused.device))
         return refused
 
     def go_on(self, key: str) -> tuple[SessionState, Callable[[], None]]:
         """The session of this id, in use and with everything back, and what ends the use."""
+        asked_at = perf_counter()
         self.settle()
         session, left = self._table.lease(key)
         if session is None:
@@ -149,7 +154,8 @@ class Leasing:
         with self._ended_on_error(session):
             self.say_evicted(left)
             self._bring_back(record)
-            self._events.publish(Leased(key, self._clock(), record.leases))
+            waited_s = perf_counter() - asked_at
+            self._events.publish(Leased(key, self._clock(), record.leases, waited_s))
         return session, partial(self.end_lease, session)
 
     def end_lease(self, session: SessionState) -> None:
@@ -166,7 +172,10 @@ class Leasing:
     def settle(self) -> None:
         """End the leases whose holders went away without a word; budgets are looked at later."""
         while self.abandoned:
-            session = self.abandoned.popleft()
+            try:
+                session = self.abandoned.popleft()
+            except IndexError:  # another thread was faster
+                return
             if session.record is None:
                 continue
             try:
@@ -224,23 +233,24 @@ class Leasing:
             record.refresh(self._ledger)
             self.depart(record.session_id, how, reason)
 
-    def depart(self, key: str, how: str, reason: str) -> None:
+    def depart(self, key: str, how: str, reason: str, cause: str = "") -> None:
         """Remember how a session left, and say so."""
         self._table.depart(key, how, reason)
-        self._events.publish(DEPARTURES[how](key, self._clock(), how, reason))
+        self._events.publish(DEPARTURES[how](key, self._clock(), how, reason, cause))
 
     def evict(self, key: str, reason: str) -> bool:
         """Let go of a session under pressure; whether it went."""
         if self._table.evict(key) is None:
             return False
-        self.depart(key, "evicted", reason)
+        self.depart(key, "evicted", reason, "bytes")
         return True
 
     def say_evicted(self, left: Iterable[SessionState]) -> None:
         """Remember those that left for want of a place."""
         for session in left:
             size = self._table.max_sessions
-            self.depart(session.session_id, "evicted", f"the table keeps {size} sessions")
+            reason = f"the table keeps {size} sessions"
+            self.depart(session.session_id, "evicted", reason, "sessions")
 
     def lost(self, key: str) -> SessionStateLostError:
         """The error for a session that is not there, with what is known of it."""
@@ -261,8 +271,13 @@ class Leasing:
         with record.transition:
             units = tuple(record.units)
         self._room.for_the_return_of(record)
-        for unit in units:
-            unit.bring_back()
+        try:
+            for unit in units:
+                unit.bring_back()
+        except ParkError as error:
+            key, at, keys = record.session_id, self._clock(), tuple(sorted(unit.keys))
+            self._events.publish(RestoreFailed(key, at, keys, unit.tier, str(error)))
+            raise
 
     def _say_rebuilt(self, record: Record) -> None:
         """Released values that hold data again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 from weakref import WeakValueDictionary, finalize, ref
 
@@ -199,8 +199,9 @@ class SessionTable:
 
     def dead(self) -> Iterator[Record]:
         """The records of sessions that nobody holds any more, each once."""
-        while self._dead:
-            yield self._dead.popleft()
+        with suppress(IndexError):  # another thread may take the last one meanwhile
+            while self._dead:
+                yield self._dead.popleft()
 
     def ids(self) -> list[str]:
         """Ids of all sessions that can be found, those that were evicted and still live too."""
