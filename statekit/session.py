@@ -49,6 +49,7 @@ class SessionState:
         checks: compares it with its schemas, in checking mode; else None.
         visitors: wait for the next moment at which the session is whole, to look at it.
         origin: the session that this one is a fork of, as long as it can become that one.
+        since: of a fork, the `past` of its origin when it was made.
         past: another object after each reset and each promotion of a fork: what came before.
     """
 
@@ -66,6 +67,7 @@ class SessionState:
         "past",
         "record",
         "session_id",
+        "since",
         "visitors",
     )
 
@@ -81,6 +83,7 @@ class SessionState:
         self.open_step: Step | None = None
         self.origin: SessionState | None = None
         self.past: object = object()
+        self.since: object = None
         self.checks: Checks | None = None
         self.visitors: list[Callable[[SessionState], None]] = []
 

@@ -41,7 +41,8 @@ FIELDS: Mapping[str, str] = {
 
 _PLAIN = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 _MAX_FORMS = 4
-_TENSOR_COLUMNS = 18
+_OTHER_COLUMNS = 27  # of the bucket, the bytes, and what lies between columns
+_MIN_TENSOR_COLUMNS = 14
 _NAME_COLUMNS = 24  # names are what is looked for: the columns beside them fold first
 _FINGERPRINT_CHARS = 16
 
@@ -79,7 +80,7 @@ def print_inspection(file: str, head: Head, console: Console) -> None:
     """Print it as wide as `console` is."""
     plain = not console.is_terminal
     with console.capture() as capture:
-        for block in _blocks(file, head, plain):
+        for block in _blocks(file, head, plain, console.width):
             console.print(block)
     text = capture.get()
     if plain:  # cells are padded with blanks, which only a terminal needs
@@ -87,7 +88,7 @@ def print_inspection(file: str, head: Head, console: Console) -> None:
     console.file.write(text)
 
 
-def _blocks(file: str, head: Head, plain: bool) -> Iterator[RenderableType]:
+def _blocks(file: str, head: Head, plain: bool, width: int) -> Iterator[RenderableType]:
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
@@ -105,10 +106,10 @@ def _blocks(file: str, head: Head, plain: bool) -> Iterator[RenderableType]:
     facts.add_row("on disk", Text(format_nbytes(head.nbytes)))
     yield facts
     yield Text()
-    yield _table(outline(head), plain)
+    yield _table(outline(head), plain, width)
 
 
-def _table(values: tuple[Outlined, ...], plain: bool) -> Table:
+def _table(values: tuple[Outlined, ...], plain: bool, width: int) -> Table:
     table = Table(
         box=_PLAIN if plain else box.SIMPLE_HEAD,
         show_edge=False,
@@ -117,10 +118,12 @@ def _table(values: tuple[Outlined, ...], plain: bool) -> Table:
         header_style="dim",
     )
     table.add_column("bucket", no_wrap=True)
-    longest = max((len(shown(value.name)) for value in values), default=0)
-    table.add_column("value", overflow="fold", min_width=min(longest, _NAME_COLUMNS))
+    names = min(max((len(shown(value.name)) for value in values), default=0), _NAME_COLUMNS)
+    kinds = max((len(shown(value.kind)) for value in values), default=0)
+    left = max(_MIN_TENSOR_COLUMNS, width - _OTHER_COLUMNS - names - kinds)
+    table.add_column("value", overflow="fold", min_width=names)
     table.add_column("kind", overflow="fold")
-    table.add_column("tensors", overflow="fold", max_width=_TENSOR_COLUMNS)
+    table.add_column("tensors", overflow="fold", max_width=left)
     table.add_column("bytes", justify="right", no_wrap=True)
     for value in values:
         table.add_row(

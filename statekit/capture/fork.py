@@ -43,7 +43,7 @@ def forked(origin: SessionState) -> SessionState:
         fork.attrs.update(capture.new_attrs())
         fork.hold(objects, capture.parameters)
     fork.adopted, fork.checks = origin.adopted, origin.checks
-    fork.origin, fork.past = origin, origin.past
+    fork.origin, fork.since = origin, origin.past
     if origin.record is not None:
         origin.record.shelter(fork)
     return fork
@@ -57,7 +57,7 @@ def promoted(fork: SessionState) -> SessionState:
     origin = fork.origin
     if origin is None:
         raise ForkError(fork.session_id, "it is none", "promote what fork() returned, once")
-    if origin.past is not fork.past:
+    if origin.past is not fork.since:
         found = "its origin was reset or dropped, or another fork was promoted, since"
         raise ForkError(fork.session_id, found, "discard it, and fork anew")
     for session in (fork, origin):
@@ -87,5 +87,6 @@ def promoted(fork: SessionState) -> SessionState:
         origin.hold(objects, parameters)
         fork.attrs.clear()
         fork.hold({}, {})
-        origin.past, fork.origin = object(), None
+        origin.past = fork.past = object()
+        fork.origin = None
     return origin

@@ -165,6 +165,20 @@ def test_promote_when_the_origin_began_anew_then_refused(end: str) -> None:
     assert state.session.attrs == {}
 
 
+def test_promote_when_the_fork_itself_began_anew_then_the_origin_is_what_it_is() -> None:
+    """A branch may start a new rollout; only what its origin did since is in the way."""
+    state = dreamzero()
+    fork = state.fork()
+    fork.reset()
+    fork.call_count = 7
+    grandchild = fork.fork()
+    fork.session.promote()
+    assert (state.call_count, state.vae_enc_feat_map) == (7, None)
+    with pytest.raises(ForkError, match="since"):
+        grandchild.session.promote()
+    grandchild.session.discard()
+
+
 def test_promote_when_a_failed_step_reset_the_origin_then_it_is_possible() -> None:
     """What was undone has not happened."""
     state = dreamzero()
