@@ -33,6 +33,7 @@ from statekit.books.record import Record
 from statekit.events import Event, Events
 from statekit.lease import Lease
 from statekit.leasing import Leasing
+from statekit.measure.registry import announce
 from statekit.pressure.admission import promise, require_one_fits
 from statekit.pressure.budget import Budgets, FreeBytes
 from statekit.pressure.explain import Explanation, explain
@@ -120,6 +121,7 @@ class SessionStateManager(SnapshotMethods):
         self._room = Room(self._roll, self._relief, self._events, clock)
         self._leasing = Leasing(self._table, ledger, self._room, self._events, clock, model_device)
         super().__init__(Archive(self._table, self._leasing, self._events, clock))
+        announce(self)
 
     @property
     def max_sessions(self) -> int:

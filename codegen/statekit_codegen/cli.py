@@ -16,8 +16,15 @@ import click
 
 from statekit._version import __version__
 from statekit.errors import StatekitError
+from statekit_codegen.commands.breaking import breaking
 from statekit_codegen.commands.generate import generate
+from statekit_codegen.commands.inspect import inspect
+from statekit_codegen.commands.measure import measure
+from statekit_codegen.commands.plan import plan
 from statekit_codegen.commands.review import review
+from statekit_codegen.commands.schema import schema
+from statekit_codegen.commands.top import top
+from statekit_codegen.commands.verify import verify
 from statekit_codegen.commands.vet import vet
 
 __all__ = ["main", "statekit"]
@@ -29,7 +36,7 @@ def statekit() -> None:
     """Session state of world models: one schema a model, typed adapters, reviewed decisions."""
 
 
-for command in (generate, review, vet):
+for command in (breaking, generate, inspect, measure, plan, review, schema, top, verify, vet):
     statekit.add_command(command)
 
 

@@ -1,8 +1,9 @@
 """The reference pages: `python -m statekit_codegen.reference docs [--check]`.
 
-Owns writing and checking `docs/language.md`, `docs/rules.md` and `docs/cli.md`. What they say is
-`reference_pages`, out of the same classes, records and commands that the tool runs on. A tool of
-this repository: it reads the example and the rule cases beside the folder that it writes.
+Owns writing and checking `docs/language.md`, `docs/rules.md`, `docs/cli.md` and
+`docs/breaking.md`. What they say is `reference_pages` and `reference_breaking`, out of the same
+classes, records and commands that the tool runs on. A tool of this repository: it reads the example
+and the rule cases beside the folder that it writes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from pathlib import Path
 
 import click
 
-from statekit_codegen.reference_pages import cli_page, language_page, rules_page
+from statekit_codegen.json_schema import json_schema_text
+from statekit_codegen.reference_api import api_page
+from statekit_codegen.reference_breaking import breaking_page
+from statekit_codegen.reference_metrics import metrics_page
+from statekit_codegen.reference_pages import HEADER, cli_page, language_page, rules_page
 
 __all__ = ["pages", "reference"]
 
@@ -21,9 +26,13 @@ __all__ = ["pages", "reference"]
 def pages(docs: Path) -> dict[str, str]:
     """The text of each page, by its file name in `docs`."""
     return {
+        "api.md": api_page(HEADER),
+        "breaking.md": breaking_page(HEADER, (docs / "example.yaml").read_text(encoding="utf-8")),
         "cli.md": cli_page(),
         "language.md": language_page(docs / "example.yaml"),
+        "metrics.md": metrics_page(HEADER),
         "rules.md": rules_page(docs.parent / "tests" / "rules"),
+        "statekit.schema.json": json_schema_text(),
     }
 
 

@@ -20,16 +20,16 @@ from statekit.errors import StatekitError
 from statekit_codegen.fault import closest
 from statekit_codegen.scalars import shown
 
-__all__ = ["MAX_TYPE_CHARS", "TypeExpr", "TypeExprError"]
+__all__ = ["CONTAINERS", "MAX_TYPE_CHARS", "TYPE_NAMES", "TypeExpr", "TypeExprError"]
 
 MAX_TYPE_CHARS = 200
 _MAX_DEPTH = 8
 
-_NAMES = (
+TYPE_NAMES = (
     "None", "bool", "bytes", "float", "int", "str",
     "np.ndarray", "torch.Generator", "torch.Tensor",
 )  # fmt: skip
-_ARGUMENTS = {"deque": 1, "dict": 2, "list": 1, "set": 1, "tuple": None}
+CONTAINERS = {"deque": 1, "dict": 2, "list": 1, "set": 1, "tuple": None}
 """The containers, and how many arguments they take; a tuple takes any number."""
 
 _INSTEAD = {
@@ -43,7 +43,7 @@ _INSTEAD = {
 _CHARACTERS = re.compile(r"[A-Za-z0-9_.,|\[\] ]*")
 _NUMBER = re.compile(r"(?<!\w)[0-9]")
 _GRAMMAR = (
-    f"use {', '.join(_NAMES)}, {', '.join(f'{name}[...]' for name in _ARGUMENTS)}, "
+    f"use {', '.join(TYPE_NAMES)}, {', '.join(f'{name}[...]' for name in CONTAINERS)}, "
     "and | between alternatives"
 )
 _NUMPY_NAMES = {"bool": "bool_"}
@@ -156,9 +156,9 @@ class _Parser:
         if isinstance(node, ast.Subscript):
             return self._container(node, depth)
         name = _dotted(node)
-        if name in _NAMES:
+        if name in TYPE_NAMES:
             return TypeExpr(name)
-        if name in _ARGUMENTS:
+        if name in CONTAINERS:
             raise self._error(f"{name} without what it holds", f"write {name}[...]")
         if name is None:
             raise self._error(f"{self._source(node)} is no type", _GRAMMAR)
@@ -172,16 +172,16 @@ class _Parser:
             return _join([self.parse(parts[0], depth + 1), TypeExpr("None")])
         if name == "Union":
             raise self._error("Union", "write A | B")
-        if name in _NAMES:
+        if name in TYPE_NAMES:
             todo = "say what arrays and tensors hold with dtype and shape"
             raise self._error(f"{name} takes no [...]", f"write {name}; {todo}")
-        if name not in _ARGUMENTS:
+        if name not in CONTAINERS:
             raise self._unknown(name or self._source(node.value))
         variadic = name == "tuple" and len(parts) == 2 and _is_ellipsis(parts[1])
         if variadic:
             parts = parts[:1]
         arguments = tuple(self.parse(part, depth + 1) for part in parts)
-        wanted = _ARGUMENTS[name]
+        wanted = CONTAINERS[name]
         if not arguments or (wanted is not None and len(arguments) != wanted):
             todo = f"give it {wanted or 'at least one'}"
             raise self._error(f"{name} with {len(arguments)} types", todo)
@@ -189,7 +189,9 @@ class _Parser:
 
     def _unknown(self, name: str) -> TypeExprError:
         instead = _INSTEAD.get(name)
-        todo = f"write {instead}" if instead else closest(name, (*_NAMES, *_ARGUMENTS)) + _GRAMMAR
+        todo = (
+            f"write {instead}" if instead else closest(name, (*TYPE_NAMES, *CONTAINERS)) + _GRAMMAR
+        )
         return self._error(f"unknown type {shown(name)}", todo)
 
     def _source(self, node: ast.expr) -> str:

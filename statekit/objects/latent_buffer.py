@@ -112,8 +112,8 @@ class LatentBuffer(ParkableObject[Item, "list[Item]"]):
     def append(self, payload: Item) -> None:
         """Stage and commit one item.
 
-        Raises: as `stage`, or what copying the kept part of a cut item raises (out of memory);
-            then nothing was changed.
+        Fails as `stage` does, or where the kept part of a cut item cannot be copied (no memory);
+        then nothing was changed.
         """
         self.extend((payload,))
 

@@ -12,6 +12,7 @@ import attrs
 import click
 
 from statekit.errors import Problem, SchemaError
+from statekit_codegen.annotation import annotation
 from statekit_codegen.load import load_models
 from statekit_codegen.project import Project
 from statekit_codegen.rules import vet as vet_model
@@ -71,23 +72,8 @@ def _print(problems: Sequence[Problem], form: Format, what: str, stream: TextIO)
 
 
 def _annotation(problem: Problem) -> str:
-    """`problem` as a workflow command, which the log viewer shows beside the line."""
-    properties = {
-        "file": problem.file,
-        "line": str(problem.line),
-        "col": str(problem.column),
-        "title": problem.rule,
-    }
     message = f"{problem.path}: {problem.found}; {problem.todo}"
-    listed = ",".join(
-        f"{name}={_escaped(text).replace(':', '%3A').replace(',', '%2C')}"
-        for name, text in properties.items()
-    )
-    return f"::error {listed}::{_escaped(message)}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return annotation("error", problem.file, problem.line, problem.column, problem.rule, message)
 
 
 def _summary(findings: Sequence[Problem], count: int) -> str:
