@@ -21,8 +21,11 @@ from statekit_codegen.cli import statekit
 from statekit_codegen.commands.breaking import FIELDS as BREAKING_FIELDS
 from statekit_codegen.commands.breaking import JSON_SCHEMA as BREAKING_JSON_SCHEMA
 from statekit_codegen.commands.vet import JSON_SCHEMA as VET_JSON_SCHEMA
+from statekit_codegen.inspection import FIELDS as INSPECT_FIELDS
 from statekit_codegen.load import LOAD_RULES, load_text
 from statekit_codegen.mappings import mappings
+from statekit_codegen.plan.document import FIELDS as PLAN_FIELDS
+from statekit_codegen.review_change.records import FIELDS as CHANGE_FIELDS
 from statekit_codegen.review_json import FIELDS
 from statekit_codegen.rule import Rule
 from statekit_codegen.rules import RULES, vet
@@ -119,10 +122,17 @@ def cli_page() -> str:
     lines = [HEADER, "# Command line", "", *_help(statekit, "statekit")]
     for name, command in sorted(statekit.commands.items()):
         lines += [f"## {name}", "", *_help(command, f"statekit {name}")]
-    lines += ["## JSON of `statekit review`", ""]
-    for what, fields in FIELDS.items():
-        lines += [f"Fields of a {what}:", "", "| field | meaning |", "|---|---|"]
-        lines += [*(f"| `{name}` | {meaning} |" for name, meaning in fields.items()), ""]
+    for title, parts in (
+        ("statekit review", FIELDS),
+        ("statekit review --against", CHANGE_FIELDS),
+        ("statekit plan", PLAN_FIELDS),
+        ("statekit inspect", {"document": INSPECT_FIELDS}),
+    ):
+        lines += [f"## JSON of `{title}`", ""]
+        for what, fields in parts.items():
+            article = "an" if what[0] in "aeiou" else "a"
+            lines += [f"Fields of {article} {what}:", "", "| field | meaning |", "|---|---|"]
+            lines += [*(f"| `{name}` | {meaning} |" for name, meaning in fields.items()), ""]
     lines += [
         "## JSON of `statekit breaking`",
         "",

@@ -108,7 +108,7 @@ CYCLE.append(CYCLE)
         ({"a": {"b": b"x"}}, "about.a.b: is an instance of bytes"),
         ({"a": CYCLE}, "about.a" + "[0]" * 24 + "[: is nested too deep"),
     ],
-    ids=str,
+    ids=["instance", "infinity", "large_number", "number_as_key", "bytes", "cycle"],
 )
 def test_about_when_json_cannot_say_it_then_it_is_named(
     path: Path, about: Any, message: str
