@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+JOBS ?= 2
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -49,7 +50,7 @@ demo: $(READY)  ## Run both models on a real encoder, and compare
 
 .PHONY: test
 test: $(READY)  ## Run the tests (PYTEST_ARGS='-k ring' for some)
-	$(PY) -m pytest -m "not fullsize and not soak" $(PYTEST_ARGS)
+	$(PY) -m pytest -m "not fullsize and not soak" -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 ##@ Before a commit
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -88,6 +89,7 @@ _WITH_BASES = ("SessionStateManager", "DreamZeroStateAdapter", "Cosmos3StateAdap
 """Shown with what they have from their bases: a reader looks for it there."""
 
 
+@cache
 def api_page(header: str) -> str:
     """The page, with a directive for each name that the site's builder fills."""
     shown = [name for section in _SECTIONS for name in section.names]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import io
 from collections.abc import Iterator
+from functools import cache
 
 import attrs
 from rich.console import Console
@@ -111,6 +112,7 @@ _SHOWN = _kind(
 )
 
 
+@cache
 def breaking_page(header: str, example: str) -> str:
     """The page, with `header` as its first line and kinds of change of the schema `example`."""
     lines = [header, _INTRODUCTION, "## An example", ""]

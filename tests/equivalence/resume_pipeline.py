@@ -1,8 +1,8 @@
 """Rollouts of both models that can stop at a step and go on in another process.
 
-Run as `python -m tests.equivalence.resume_pipeline MODEL FOLDER FROM TO`: serves the steps FROM to
-TO of two sessions in turn. Restores them from FOLDER first unless FROM is 0, saves them there,
-prints one digest a step as JSON, and kills itself: nothing is left to an orderly exit.
+Run as `python -m tests.equivalence.resume_pipeline FOLDER FROM TO`: serves the steps FROM to TO of
+two sessions of each model in turn. Restores them from FOLDER first unless FROM is 0, saves them
+there, prints one digest a step as JSON, and kills itself: nothing is left to an orderly exit.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def serve(model: str, folder: Path, start: int, stop: int) -> Iterator[str]:
     torch.set_num_threads(1)
     manager = SessionStateManager()
     if start:
-        found = manager.load_all(folder, *SPECS)
+        found = manager.load_all(folder / model, *SPECS)
         assert not found.failed, found.failed
         assert set(found.done) == set(SESSIONS)
     forward = MODELS[model](manager, folder)
@@ -101,11 +101,12 @@ def serve(model: str, folder: Path, start: int, stop: int) -> Iterator[str]:
         for session_id in SESSIONS:
             digest.update(forward(session_id, step))
         yield digest.hexdigest()
-    saved = manager.save_all(folder)
+    saved = manager.save_all(folder / model)
     assert not saved.failed, saved.failed
 
 
 if __name__ == "__main__":
-    name, place, first, last = sys.argv[1:]
-    print(json.dumps(list(serve(name, Path(place), int(first), int(last)))), flush=True)
+    place, first, last = sys.argv[1:]
+    steps = int(first), int(last)
+    print(json.dumps({name: [*serve(name, Path(place), *steps)] for name in MODELS}), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
