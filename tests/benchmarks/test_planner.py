@@ -13,6 +13,7 @@ from statekit.adapters.dreamzero import DreamZeroStateAdapter
 from statekit.manager import SessionStateManager
 from statekit.pressure.plan import Facts, SessionFacts, ValueFacts
 from statekit.pressure.planner import plan_release
+from statekit.session import SessionState
 from tests.benchmarks.mark import mark
 
 GPU = "cuda:0"
@@ -65,7 +66,8 @@ def test_plan_when_facts_come_from_the_records(benchmark: Any, sessions: int) ->
     )
     spec = DreamZeroStateAdapter.SPEC
     for index in range(sessions):
-        session, _ = manager._table.begin(f"robot-{index}", {}, False)
+        session = SessionState(f"robot-{index}")
+        manager._table.begin(session, {}, False)
         assert session is not None
         state = DreamZeroStateAdapter(session.session_id, manager)
         state.vae_enc_feat_map = [torch.zeros(4), None]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.site_build import build_site
+from tests.docs.site_build import shared_site
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +21,7 @@ SIZES = {"desk": (1280, 900), "phone": (390, 844)}
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a built site."""
-    folder = tmp_path_factory.mktemp("site")
-    build_site(folder)
+    folder, _ = shared_site(tmp_path_factory)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["build_site"]
+__all__ = ["build_site", "shared_site"]
 
 CONFIG = Path(__file__).parents[2] / "docs" / "site" / "mkdocs.yml"
 NEEDED = ("mkdocs", "material", "mkdocstrings")
@@ -30,3 +31,15 @@ def build_site(folder: Path) -> str:
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+def shared_site(factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The site and what its builder said, built once for all workers of a run."""
+    base = factory.getbasetemp()
+    root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (root / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = root / "site.log"
+        if not said.exists():
+            said.write_text(build_site(root / "site"), encoding="utf-8")
+    return root / "site", said.read_text(encoding="utf-8")

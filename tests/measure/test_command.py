@@ -21,6 +21,9 @@ RUN = [sys.executable, "-m", "tests.measure.scripts"]
 OURS = [sys.executable, "-m", "statekit_codegen", "measure"]
 
 
+SOAK = pytest.mark.soak  # each starts several processes that load torch
+
+
 def outer(*argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """The command line as a process of its own."""
     return subprocess.run(
@@ -72,8 +75,8 @@ def test_command_when_it_is_killed_then_what_was_recorded_until_then_is_told() -
     ("mood", "expected"),
     [
         ("forks", {"parent": {"step": 6}, "child": {"step": 3}}),
-        ("pool", {"robot": {"step": 6}, "worker": {"step": 3}}),
-        ("starts", {"robot": {"step": 6}}),
+        pytest.param("pool", {"robot": {"step": 6}, "worker": {"step": 3}}, marks=SOAK),
+        pytest.param("starts", {"robot": {"step": 6}}, marks=SOAK),
     ],
 )
 def test_command_when_it_has_children_then_each_is_told(
@@ -87,7 +90,10 @@ def test_command_when_it_has_children_then_each_is_told(
 
 @pytest.mark.parametrize(
     ("mood", "words"),
-    [("none", "the command made no SessionStateManager"), ("idle", "took a step")],
+    [
+        ("none", "the command made no SessionStateManager"),
+        pytest.param("idle", "took a step", marks=SOAK),
+    ],
 )
 def test_command_when_there_is_nothing_to_measure_then_says_so(mood: str, words: str) -> None:
     """Without a manager, or without a step, the exit code is 2 and there is no report."""
