@@ -18,9 +18,10 @@ from rich.text import Text
 
 from statekit.snapshot_file.head import Head
 from statekit.snapshot_file.outline import Form, Outlined, outline
+from statekit.text import on_one_line
 from statekit_codegen.units import format_nbytes
 
-__all__ = ["FIELDS", "JSON_SCHEMA", "print_inspection", "shown", "to_json"]
+__all__ = ["FIELDS", "JSON_SCHEMA", "print_inspection", "to_json"]
 
 JSON_SCHEMA = "statekit.inspect/1"
 
@@ -92,15 +93,15 @@ def _blocks(file: str, head: Head, plain: bool, width: int) -> Iterator[Renderab
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
-    facts.add_row("file", Text(shown(file)))
+    facts.add_row("file", Text(on_one_line(file)))
     session_id = _session_id(head)
-    facts.add_row("session", Text("none" if session_id is None else shown(session_id)))
+    facts.add_row("session", Text("none" if session_id is None else on_one_line(session_id)))
     for name, print_ in _models(head):
-        schema = f" (schema {shown(print_)[:_FINGERPRINT_CHARS]})" if print_ else ""
-        facts.add_row("model", Text(f"{shown(name)}{schema}"))
+        schema = f" (schema {on_one_line(print_)[:_FINGERPRINT_CHARS]})" if print_ else ""
+        facts.add_row("model", Text(f"{on_one_line(name)}{schema}"))
     created = head.created_at.isoformat(sep=" ", timespec="seconds")
     facts.add_row("created", Text(created))
-    facts.add_row("format", Text(f"{head.format}, by statekit {shown(head.version)}"))
+    facts.add_row("format", Text(f"{head.format}, by statekit {on_one_line(head.version)}"))
     held = ", ".join(f"{format_nbytes(n)} on {device}" for device, n in _totals(head))
     facts.add_row("holds", Text(held or "no bytes"))
     facts.add_row("on disk", Text(format_nbytes(head.nbytes)))
@@ -118,8 +119,8 @@ def _table(values: tuple[Outlined, ...], plain: bool, width: int) -> Table:
         header_style="dim",
     )
     table.add_column("bucket", no_wrap=True)
-    names = min(max((len(shown(value.name)) for value in values), default=0), _NAME_COLUMNS)
-    kinds = max((len(shown(value.kind)) for value in values), default=0)
+    names = min(max((len(on_one_line(value.name)) for value in values), default=0), _NAME_COLUMNS)
+    kinds = max((len(on_one_line(value.kind)) for value in values), default=0)
     left = max(_MIN_TENSOR_COLUMNS, width - _OTHER_COLUMNS - names - kinds)
     table.add_column("value", overflow="fold", min_width=names)
     table.add_column("kind", overflow="fold")
@@ -127,9 +128,9 @@ def _table(values: tuple[Outlined, ...], plain: bool, width: int) -> Table:
     table.add_column("bytes", justify="right", no_wrap=True)
     for value in values:
         table.add_row(
-            Text(shown(value.bucket)),
-            Text(shown(value.name), "bold"),
-            Text(shown(value.kind)),
+            Text(on_one_line(value.bucket)),
+            Text(on_one_line(value.name), "bold"),
+            Text(on_one_line(value.kind)),
             Text("\n".join(_form_lines(value.forms))),
             Text(format_nbytes(value.nbytes) if value.forms else ""),
         )
@@ -140,7 +141,7 @@ def _form_lines(forms: tuple[Form, ...]) -> Iterator[str]:
     for form in forms[:_MAX_FORMS]:
         times = f"{form.count} × " if form.count > 1 else ""
         shape = "×".join(map(str, form.shape)) or "scalar"
-        yield f"{times}{shown(form.dtype)} {shape}"
+        yield f"{times}{on_one_line(form.dtype)} {shape}"
     if len(forms) > _MAX_FORMS:
         more = sum(form.count for form in forms[_MAX_FORMS:])
         yield f"and {more} of {len(forms) - _MAX_FORMS} other shapes"
@@ -163,11 +164,3 @@ def _totals(head: Head) -> list[tuple[str, int]]:
     for entry in head.entries:
         totals[entry.device] += entry.nbytes
     return sorted(totals.items())
-
-
-def shown(text: str) -> str:
-    """The text with what is no printable sign escaped."""
-    return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
-    )

@@ -8,6 +8,7 @@ import attrs
 
 from statekit.errors import Problem
 from statekit.spec import ModelSpec
+from statekit.text import on_one_line
 from statekit_codegen.language import Schema
 
 __all__ = ["Loaded", "Model", "Path", "Positions"]
@@ -36,7 +37,7 @@ class Positions:
         """A problem at `path`, or at the nearest node above it that the file has."""
         line, column = self.place(*path)
         return Problem(
-            self.file, line, column, rule, json_path(path), _on_one_line(found), _on_one_line(todo)
+            self.file, line, column, rule, json_path(path), on_one_line(found), on_one_line(todo)
         )
 
 
@@ -76,13 +77,6 @@ class Model:
 def json_path(path: Path) -> str:
     """`path` as text, such as `$.values.frames.shape[0]`; keys that are no names are quoted."""
     return "$" + "".join(_step(part) for part in path)
-
-
-def _on_one_line(text: str) -> str:
-    """`text` without characters that move, hide or colour what a terminal shows."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _step(part: str | int) -> str:

@@ -16,9 +16,9 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from statekit.text import on_one_line
 from statekit.watch.picture import Happening, Picture, Session
 from statekit.watch.wire import SORTS
-from statekit_codegen.inspection import shown
 from statekit_codegen.units import format_nbytes
 
 __all__ = ["View", "layout"]
@@ -110,7 +110,7 @@ def _totals(picture: Picture) -> Text:
 
 def _line(text: str, style: str = "") -> Text:
     """One line, whatever is in it, as it is: no markup, no escapes."""
-    return Text(shown(text), style=style, no_wrap=True, overflow="ellipsis")
+    return Text(on_one_line(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _table() -> Table:

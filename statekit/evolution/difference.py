@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import attrs
 
+from statekit.text import on_one_line
+
 __all__ = ["Difference", "listed"]
 
 
@@ -16,9 +18,7 @@ def _shown(text: str) -> str:
     """`text` on one line that can be printed: it may come out of a file that nobody vouches for."""
     if len(text) > _MAX_CHARS:
         text = f"{text[: _MAX_CHARS - 3]}..."
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return on_one_line(text)
 
 
 @attrs.frozen

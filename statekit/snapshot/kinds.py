@@ -9,7 +9,8 @@ What a schema says today about settings (a ring's bound) goes before what was sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -122,15 +123,10 @@ def _latent_buffer(held: Any, staged: Any, update: Any, settings: dict[str, Any]
     return buffer
 
 
-def _held_value(held: Any, staged: Any, update: Any, settings: dict[str, Any]) -> Any:
-    return _filled(HeldValue[Any]().allocate(**settings, update=update), held, staged)
-
-
-def _encode_once(held: Any, staged: Any, update: Any, settings: dict[str, Any]) -> Any:
-    return _filled(EncodeOnce[Any]().allocate(**settings, update=update), held, staged)
-
-
-def _filled(obj: HeldValue[Any], held: Any, staged: Any) -> HeldValue[Any]:
+def _one_payload(
+    kind: type[HeldValue[Any]], held: Any, staged: Any, update: Any, settings: dict[str, Any]
+) -> Any:
+    obj = kind().allocate(**settings, update=update)
     if held is not None:
         obj.append(held)
     if staged is not None:
@@ -170,9 +166,9 @@ def _checked(on_commit: OnCommit) -> OnCommit:
     return KEEP_AS_IS if on_commit == KEEP_AS_IS else on_commit
 
 
-_BUILDERS = {
-    "EncodeOnce": _encode_once,
+_BUILDERS: Mapping[str, Callable[..., Any]] = {
+    "EncodeOnce": partial(_one_payload, EncodeOnce),
     "FixedState": _fixed_state,
-    "HeldValue": _held_value,
+    "HeldValue": partial(_one_payload, HeldValue),
     "LatentBuffer": _latent_buffer,
 }

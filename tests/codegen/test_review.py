@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from statekit_codegen.review_json import FIELDS, to_json
 from statekit_codegen.review_markdown import to_markdown
 from statekit_codegen.review_words import facts
 from statekit_codegen.units import format_nbytes
+from tests.codegen.terminal import on_a_terminal
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
@@ -105,34 +104,6 @@ def run(*args: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of `statekit review`."""
     out, err = io.StringIO(), io.StringIO()
     return main(["review", *args], out, err), out.getvalue(), err.getvalue()
-
-
-def on_a_terminal(columns: int, environment: Mapping[str, str], *args: str) -> str:
-    """What `statekit review` writes to a terminal."""
-    leader, follower = pty.openpty()
-    chosen = {"COLUMNS": str(columns), "TERM": "xterm-256color", **environment}
-    inherited = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "statekit_codegen", "review", *args],
-        stdin=follower,
-        stdout=follower,
-        env={**inherited, **chosen},
-        cwd=ROOT,
-    )
-    os.close(follower)
-    written = b""
-    while chunk := _read(leader):
-        written += chunk
-    os.close(leader)
-    assert process.wait() == 0
-    return written.decode().replace("\r\n", "\n")
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # how the end of a pseudo-terminal shows on Linux
-        return b""
 
 
 # -- figures --------------------------------------------------------------------------------------
@@ -321,7 +292,7 @@ def test_text_when_piped_with_columns_set_then_it_is_as_wide(
 @pytest.mark.parametrize("columns", [80, 140])
 def test_text_when_on_a_terminal_then_it_is_coloured_and_fits(columns: int) -> None:
     """A terminal gets colours and lines, in exactly its width."""
-    out = on_a_terminal(columns, {})
+    out = on_a_terminal(columns, {}, "review", cwd=ROOT)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
     assert "\x1b[1;36m" in out
     assert "─" in plain
@@ -333,7 +304,12 @@ def test_text_when_on_a_terminal_then_it_is_coloured_and_fits(columns: int) -> N
 
 def test_text_when_no_color_is_set_then_the_terminal_gets_none() -> None:
     """NO_COLOR takes the colours away."""
-    assert re.findall(r"\x1b\[[0-9;]*3[0-7][0-9;]*m", on_a_terminal(80, {"NO_COLOR": "1"})) == []
+    assert (
+        re.findall(
+            r"\x1b\[[0-9;]*3[0-7][0-9;]*m", on_a_terminal(80, {"NO_COLOR": "1"}, "review", cwd=ROOT)
+        )
+        == []
+    )
 
 
 def test_text_when_a_schema_holds_markup_then_it_is_shown_as_it_is(project: Path) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from statekit_codegen.review_change.markdown import MAX_CHARS, to_markdown
 from statekit_codegen.review_change.records import FIELDS, to_annotations, to_json
 from tests.codegen.breaking_cases import BASE as CASE_BASE
 from tests.codegen.breaking_cases import CASES, Case
+from tests.codegen.terminal import on_a_terminal
 
 BASE = """\
 statekit: 1
@@ -690,32 +689,11 @@ def test_text_when_on_a_terminal_then_it_is_coloured_unless_asked_not_to(
 ) -> None:
     """A terminal gets colours and a line in its width; NO_COLOR takes the colours away."""
     write(project, edited(MOVED, PARKED))
-    leader, follower = pty.openpty()
-    inherited = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "statekit_codegen", "review", "--against", "main"],
-        stdin=follower,
-        stdout=follower,
-        env={**inherited, "COLUMNS": "80", "TERM": "xterm-256color", **colour},
-    )
-    os.close(follower)
-    written = b""
-    while chunk := _read(leader):
-        written += chunk
-    os.close(leader)
-    assert process.wait() == 0
-    text = written.decode().replace("\r\n", "\n")
+    text = on_a_terminal(80, colour, "review", "--against", "main")
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]m", text)) is expected
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert max(map(len, plain.splitlines())) == 80
     assert "cache  attrs -> StateObject" in plain
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # how the end of a pseudo-terminal shows on Linux
-        return b""
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

@@ -12,7 +12,7 @@ from statekit.errors import DamagedSnapshotError, IncompatibleSnapshotError, Sna
 from statekit.snapshot.folder import SUFFIX, files_in
 from statekit.snapshot_file.source import failed
 from statekit.snapshot_file.sweep import unfinished
-from statekit_codegen.inspection import shown
+from statekit.text import on_one_line
 from statekit_codegen.units import format_nbytes
 
 __all__ = ["verify"]
@@ -42,7 +42,7 @@ def verify(places: tuple[str, ...]) -> int:
     counts = dict.fromkeys(("ok", *_BAD), 0)
     for word, file, words in _findings(places):
         counts[word] += 1
-        print(f"{word:<12} {shown(file)}{words}")
+        print(f"{word:<12} {on_one_line(file)}{words}")
     print(_summary(counts))
     if counts["unread"]:
         return 2

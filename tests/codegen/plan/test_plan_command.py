@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import pty
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from statekit_codegen.plan.curve import POINTS, Curve, Series, curve_of
 from statekit_codegen.plan.document import FIELDS
 from statekit_codegen.plan.words import percent
 from tests.codegen.plan.schemas import GIB, ROOT, TOY, asked, model, toy
+from tests.codegen.terminal import on_a_terminal
 
 
 @pytest.fixture
@@ -39,38 +37,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+UTF8 = {"PYTHONIOENCODING": "utf-8"}
+
+
 def run(*args: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of `statekit plan`."""
     out, err = io.StringIO(), io.StringIO()
     return main(["plan", *args], out, err), out.getvalue(), err.getvalue()
-
-
-def on_a_terminal(columns: int, environment: Mapping[str, str], *args: str) -> str:
-    """What `statekit plan` writes to a terminal."""
-    leader, follower = pty.openpty()
-    chosen = {"COLUMNS": str(columns), "TERM": "xterm-256color", **environment}
-    inherited = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "statekit_codegen", "plan", *args],
-        stdin=follower,
-        stdout=follower,
-        env={**inherited, "PYTHONIOENCODING": "utf-8", **chosen},
-        cwd=ROOT,
-    )
-    os.close(follower)
-    written = b""
-    while chunk := _read(leader):
-        written += chunk
-    os.close(leader)
-    assert process.wait() == 0
-    return written.decode().replace("\r\n", "\n")
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # how the end of a pseudo-terminal shows on Linux
-        return b""
 
 
 # -- text -----------------------------------------------------------------------------------------
@@ -151,13 +124,15 @@ def test_text_when_sizes_cannot_be_computed_then_they_are_named(project: Path) -
 def test_text_when_it_goes_to_a_terminal_then_it_has_colour_unless_told_otherwise() -> None:
     """Colours and blocks on a terminal; with NO_COLOR the blocks alone tell bands apart."""
     args = ("schemas/dreamzero.yaml", *BUDGETS, "--steps", "400")
-    coloured = on_a_terminal(80, {}, *args)
+    coloured = on_a_terminal(80, UTF8, "plan", *args, cwd=ROOT)
     assert "\x1b[36m█" in coloured
     assert "\x1b[33m▒" in coloured
-    plain = on_a_terminal(80, {"NO_COLOR": "1"}, *args)
+    plain = on_a_terminal(80, {**UTF8, "NO_COLOR": "1"}, "plan", *args, cwd=ROOT)
     assert "\x1b[36m" not in plain
     assert "██ cuda:0   ▒▒ cpu" in plain
-    dumb = on_a_terminal(80, {"PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}, *args)
+    dumb = on_a_terminal(
+        80, {"PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}, "plan", *args, cwd=ROOT
+    )
     assert "## cuda:0   :: cpu" in dumb
 
 
