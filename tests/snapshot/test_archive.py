@@ -85,8 +85,7 @@ def test_sessions_when_served_meanwhile_then_each_file_is_a_moment_between_two_s
     threads = [threading.Thread(target=serve, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
-    while len(manager) < 4:
-        time.sleep(0.001)
+    wait_for(lambda: len(manager) == 4)
     for turn in range(6):
         done = manager.save_all(tmp_path, wait_s=20)
         assert done.failed == {}
@@ -115,8 +114,7 @@ def test_session_when_leased_without_steps_then_saved_when_the_lease_ends(tmp_pa
     found: list[Any] = []
     saver = threading.Thread(target=lambda: found.append(manager.save_all(tmp_path, wait_s=30)))
     saver.start()
-    while not session.visitors:
-        time.sleep(0.001)
+    wait_for(lambda: session.visitors)
     session.attrs["call_count"] = 2
     assert not any(tmp_path.glob("*.statekit"))
     lease.end()
