@@ -82,7 +82,7 @@ def test_sessions_when_served_meanwhile_then_each_file_is_a_moment_between_two_s
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=serve, args=(name,)) for name in names]
+    threads = [threading.Thread(target=serve, args=(name,), daemon=True) for name in names]
     for thread in threads:
         thread.start()
     wait_for(lambda: len(manager) == 4)
@@ -112,7 +112,9 @@ def test_session_when_leased_without_steps_then_saved_when_the_lease_ends(tmp_pa
     session = lease.begin()
     session.attrs["call_count"] = 1
     found: list[Any] = []
-    saver = threading.Thread(target=lambda: found.append(manager.save_all(tmp_path, wait_s=30)))
+    saver = threading.Thread(
+        target=lambda: found.append(manager.save_all(tmp_path, wait_s=30)), daemon=True
+    )
     saver.start()
     wait_for(lambda: session.visitors)
     session.attrs["call_count"] = 2
