@@ -20,10 +20,14 @@ import attrs
 
 __all__ = [
     "Bucket",
+    "Codec",
     "CommitStep",
     "Family",
     "Growth",
+    "Index",
+    "Lifetime",
     "Measured",
+    "Metric",
     "ModelSpec",
     "ObjectKind",
     "Operation",
@@ -35,12 +39,15 @@ __all__ = [
     "Sharding",
     "Size",
     "Tier",
+    "Tolerance",
     "Update",
     "ValueSpec",
 ]
 
 Bucket = Literal["attrs", "StateObject"]
-ObjectKind = Literal["LatentBuffer", "EncodeOnce", "HeldValue"]
+ObjectKind = Literal[
+    "LatentBuffer", "EncodeOnce", "HeldValue", "FixedState", "WindowedKV", "RetrievalStore"
+]
 Operation = Literal["accumulate", "stage", "release", "rebuild", "park"]
 """What the manager does with a value beyond carrying it."""
 Update = Literal["replaced", "entries", "in_place"]
@@ -48,6 +55,10 @@ Update = Literal["replaced", "entries", "in_place"]
 has, whose tensors and arrays it leaves alone; or by writing into those as well."""
 CommitStep = Literal["detach", "move", "compact"]
 Tier = Literal["host", "disk"]
+Lifetime = Literal["session", "request"]
+"""How long a value may live: as long as its session, or only while a request uses that (a lease)."""
+Metric = Literal["euclidean", "cosine", "dot"]
+"""How near two keys of a RetrievalStore are."""
 
 
 @attrs.frozen
@@ -94,12 +105,41 @@ class Growth:
 
 @attrs.frozen
 class Ring:
-    """The bound of a buffer, in items or in frames along `axis`; or why it has none."""
+    """The bound of a buffer, in items, in frames along `axis` or in `nbytes`; or why it has none.
+
+    With `sink`, so many frames at the start stay for good; `bound` counts them too.
+    """
 
     bound: str | None = None
     axis: int | None = None
+    sink: str | None = None
+    nbytes: str | None = None
     unbounded: str = ""
     growth: Growth = Growth()
+
+
+@attrs.frozen
+class Index:
+    """The keys of a RetrievalStore: one of `shape` and `dtype` for each entry."""
+
+    shape: tuple[str, ...]
+    dtype: str
+    metric: Metric = "euclidean"
+
+
+@attrs.frozen
+class Codec:
+    """The form in which a RetrievalStore keeps its values: `cast` to another dtype."""
+
+    cast: str
+
+
+@attrs.frozen
+class Tolerance:
+    """How far a value may be from the hand-rolled one: `atol + rtol * abs(hand-rolled)`."""
+
+    atol: float = 0.0
+    rtol: float = 0.0
 
 
 @attrs.frozen
@@ -172,6 +212,10 @@ class ValueSpec:
     park: Park | None = None
     sharding: Sharding | None = None
     pending: Pending | None = None
+    index: Index | None = None
+    codec: Codec | None = None
+    lifetime: Lifetime = "session"
+    tolerance: Tolerance | None = None
     measured: tuple[Measured, ...] = ()
     operations: tuple[Operation, ...] = ()
     line: int = 0
@@ -186,6 +230,8 @@ class ModelSpec:
     symbols: Mapping[str, int] = attrs.field(factory=dict)
     constants: Mapping[str, int] = attrs.field(factory=dict)
     parameters: Mapping[str, Parameter] = attrs.field(factory=dict)
+    variants: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
+    """Named deployments: numbers that stand for those of `symbols`."""
     families: Mapping[str, Family] = attrs.field(factory=dict)
     inputs: Mapping[str, bool] = attrs.field(factory=dict)
     """What a value may be rebuilt from that is no value: name, and whether it is kept."""
