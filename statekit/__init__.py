@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from statekit.spec import ModelSpec as ModelSpec
     from statekit.spec import ValueSpec as ValueSpec
     from statekit.state_object import StateObject as StateObject
+    from statekit.switch import maybe_adapter as maybe_adapter
 
 _PLACES = {
     "Cosmos3StateAdapter": "adapters.cosmos3",
@@ -66,6 +67,7 @@ _PLACES = {
     "ValueSpec": "spec",
     "device_bytes": "accounting",
     "hand_over": "handover",
+    "maybe_adapter": "switch",
     "merge_bytes": "accounting",
     "resolve_session_state_config": "settings",
     "restore_session": "snapshot.saving",

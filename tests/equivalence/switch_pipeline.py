@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from statekit.settings import SessionStateSettings
+from statekit.switch import maybe_adapter
 from tests.equivalence.bits import to_bytes
 from tests.equivalence.dreamzero_pipeline import DreamZeroPipeline
 from tests.equivalence.hand_rolled_dreamzero import HandRolledDreamZeroStates
@@ -31,15 +32,14 @@ HEIGHT, WIDTH = 32, 48
 
 def open_states(config: Path) -> tuple[str, Callable[[str], Any]]:
     """The path that the switch chooses, and what gives the state of a session on it."""
-    on, max_sessions = SessionStateSettings.from_file(config).resolve(MAX_SESSIONS)
-    if not on:
-        return "hand-rolled", HandRolledDreamZeroStates(max_sessions).get
-
-    from statekit.adapters.dreamzero import DreamZeroStateAdapter
-    from statekit.manager import SessionStateManager
-
-    manager = SessionStateManager(max_sessions)
-    return "manager", lambda session_id: DreamZeroStateAdapter(session_id, manager)
+    hand_rolled = HandRolledDreamZeroStates(MAX_SESSIONS).get
+    states: Callable[[str], Any] = maybe_adapter(
+        hand_rolled,
+        "statekit.adapters.dreamzero:DreamZeroStateAdapter",
+        SessionStateSettings.from_file(config),
+        max_sessions=MAX_SESSIONS,
+    )
+    return "hand-rolled" if states is hand_rolled else "manager", states
 
 
 def requests() -> Iterator[tuple[str, int, int]]:

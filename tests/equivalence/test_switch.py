@@ -69,6 +69,7 @@ def test_switch_when_off_then_no_manager_is_imported(reports: dict[str, Any]) ->
         "statekit._version",
         "statekit.errors",
         "statekit.settings",
+        "statekit.switch",
     ]
     assert "statekit.manager" in reports["1"]["imported"]
 
