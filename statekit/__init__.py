@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from statekit.objects.fixed_state import FixedState as FixedState
     from statekit.objects.held_value import HeldValue as HeldValue
     from statekit.objects.latent_buffer import LatentBuffer as LatentBuffer
+    from statekit.objects.retrieval_store import RetrievalStore as RetrievalStore
+    from statekit.objects.windowed_kv import WindowedKV as WindowedKV
     from statekit.session import SessionState as SessionState
     from statekit.settings import SessionStateSettings as SessionStateSettings
     from statekit.settings import resolve_session_state_config as resolve_session_state_config
@@ -53,6 +55,7 @@ _PLACES = {
     "LatentBuffer": "objects.latent_buffer",
     "Lease": "lease",
     "ModelSpec": "spec",
+    "RetrievalStore": "objects.retrieval_store",
     "SeenStorages": "accounting",
     "SessionAdmissionError": "errors",
     "SessionAttr": "attr",
@@ -65,6 +68,7 @@ _PLACES = {
     "StateObject": "state_object",
     "StatekitError": "errors",
     "ValueSpec": "spec",
+    "WindowedKV": "objects.windowed_kv",
     "device_bytes": "accounting",
     "hand_over": "handover",
     "maybe_adapter": "switch",

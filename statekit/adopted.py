@@ -1,13 +1,15 @@
 """Adopted: what the schemas of one session's adapters say about its values.
 
-Owns what follows from the specs for a session as a whole: what may be released or parked, and which
-carried values change where they are. An adapter brings its spec when it is made.
+Owns what follows from the specs for a session as a whole: what may be released or parked, which
+carried values change where they are, and which values end with a request. An adapter brings its
+spec when it is made.
 
 Thread rule: immutable; a session replaces it whole.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import attrs
@@ -27,12 +29,15 @@ class Adopted:
         units: what may be released or parked.
         declared: names of the carried values.
         changing: those of them that change where they are, and how.
+        passing: values that live as long as a request: whether each is in `attrs`, and what matches
+            its keys.
     """
 
     specs: tuple[ModelSpec, ...] = ()
     units: tuple[ReleaseUnit, ...] = ()
     declared: frozenset[str] = frozenset()
     changing: Mapping[str, Update] = attrs.field(factory=dict)
+    passing: tuple[tuple[bool, re.Pattern[str]], ...] = ()
 
     def knows(self, spec: ModelSpec) -> bool:
         """Whether this very spec is among them."""
@@ -47,11 +52,17 @@ class Adopted:
             for key in spec.keys_of(value)
         }
         changing = {key: update for key, update in keys.items() if update != "replaced"}
+        passing = (
+            (value.bucket == "attrs", spec.key_pattern(value))
+            for value in spec
+            if value.lifetime == "request"
+        )
         return Adopted(
             (*self.specs, spec),
             (*self.units, *release_units(spec)),
             self.declared.union(keys),
             {**self.changing, **changing},
+            (*self.passing, *passing),
         )
 
 

@@ -1,20 +1,23 @@
 """Declared bytes: what a `ModelSpec` says that a session holds, computed exactly.
 
-Owns the arithmetic from shapes, dtypes, bounds, growth and sharding to bytes. Never looks at a
-tensor; what is really held is `statekit.accounting`.
+Owns the arithmetic of families, sharding and lifetimes over what one member has
+(`statekit.amounts`). Never looks at a tensor; what is really held is `statekit.accounting`.
 
     D1  All figures are whole bytes, and those of one rank: of a value that is cut over a group,
         the largest part that any rank of the group has.
     D2  A value whose bytes nobody can compute is there all the same, with no figure.
+    D3  What lives for a request only is counted as a second copy is: while a step runs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 
 import attrs
 
+from statekit.amounts import DTYPE_NBYTES, Amounts, amounts_of
 from statekit.errors import ExpressionError
 from statekit.expressions import Expression
 from statekit.spec import ModelSpec, Sharding, ValueSpec
@@ -27,30 +30,10 @@ __all__ = [
     "ValueBytes",
     "by_device",
     "declared_bytes",
+    "measurable",
     "members",
     "session_at_step",
 ]
-
-DTYPE_NBYTES: Mapping[str, int] = {
-    "bool": 1,
-    "uint8": 1,
-    "int8": 1,
-    "float8_e4m3fn": 1,
-    "float8_e5m2": 1,
-    "uint16": 2,
-    "int16": 2,
-    "float16": 2,
-    "bfloat16": 2,
-    "uint32": 4,
-    "int32": 4,
-    "float32": 4,
-    "uint64": 8,
-    "int64": 8,
-    "float64": 8,
-    "complex64": 8,
-    "complex128": 16,
-}
-"""Bytes of one element, by the names that torch and numpy share."""
 
 
 @attrs.frozen
@@ -147,60 +130,54 @@ def declared_bytes(
     """
     if value.device == "none":
         return DeclaredBytes(first=0, steady=0)
-    size = value.size
-    if size is None or value.dtype is None:
-        return None
     values = model.environment(overrides)
-
-    def evaluate(text: str) -> int:
-        return _positive(text, values)
-
-    extents = [evaluate(extent) for extent in size.shape or (size.elements or "1",)]
-    item = math.prod(extents)
-    first = item if size.first is None else evaluate(size.first)
-    ring = value.ring
-    full, growth, every_steps = item, 0, 1
-    if ring is not None and ring.bound is None:
-        growth, every_steps = evaluate(ring.growth.items) * item, ring.growth.every_steps
-    elif ring is not None and ring.bound is not None:
-        bound = evaluate(ring.bound)
-        full = bound * item if ring.axis is None else item // extents[ring.axis] * bound
-        first = min(first, full)
-    pending = 0
-    if value.pending is not None:
-        pending = evaluate(value.pending.elements) if value.pending.elements else full
+    amounts = amounts_of(value, lambda text: _positive(text, values))
+    if amounts is None:
+        return None
     if not ranks.holds(value.sharding):
-        return DeclaredBytes(first=0, steady=0, every_steps=every_steps)
-    count, part = _share(value, extents, members(model, value, values), ranks)
-    scale = DTYPE_NBYTES[value.dtype] * count
+        return DeclaredBytes(first=0, steady=0, every_steps=amounts.every_steps)
+    count, part = _share(value, amounts, members(model, value, values), ranks)
+    scale = amounts.unit_nbytes * count
+    first, full = part(amounts.first) * scale, part(amounts.full) * scale
+    if value.lifetime == "request":
+        return DeclaredBytes(first=0, steady=0, pending=max(first, full))
     return DeclaredBytes(
-        part(first) * scale,
-        part(full) * scale,
-        part(growth) * scale,
-        every_steps,
-        part(pending) * scale,
+        first,
+        full,
+        part(amounts.growth) * scale,
+        amounts.every_steps,
+        part(amounts.pending) * scale,
     )
 
 
+def measurable(
+    value: ValueSpec, declared: DeclaredBytes, at: Literal["first", "steady"] = "steady"
+) -> int:
+    """The bytes that a measurement of `value` finds where the schema is right; by D3 too."""
+    if value.lifetime == "request":
+        return declared.pending
+    return declared.first if at == "first" else declared.steady
+
+
 def _share(
-    value: ValueSpec, extents: list[int], count: int, ranks: Ranks
+    value: ValueSpec, amounts: Amounts, count: int, ranks: Ranks
 ) -> tuple[int, Callable[[int], int]]:
-    """How many members the rank holds, and how many of a number of elements of each of them."""
+    """How many members the rank holds, and how much of an amount of each of them."""
     parts = ranks.parts(value.sharding)
     if parts == 1 or value.sharding is None:
-        return count, lambda elements: elements
-    dim = value.sharding.dim
+        return count, lambda amount: amount
+    dim, extents = value.sharding.dim, amounts.extents
     if dim is None:
-        return -(-count // parts) if value.families else count, lambda elements: elements
-    shaped = value.size is not None and value.size.shape is not None and dim < len(extents)
-    if not shaped:
-        return count, lambda elements: -(-elements // parts)
-    extent = extents[dim]
+        return -(-count // parts) if value.families else count, lambda amount: amount
+    if value.ring is not None and value.ring.nbytes is not None:  # each rank has such a budget
+        return count, lambda amount: amount
+    if dim >= len(extents):
+        return count, lambda amount: -(-amount // parts)
     if value.ring is not None and value.ring.axis == dim:  # the frames themselves are dealt out
-        slice_ = math.prod(extents) // extent
-        return count, lambda elements: -(-elements // slice_ // parts) * slice_
-    largest = -(-extent // parts)
-    return count, lambda elements: -(-elements * largest // extent)
+        frame = amounts.frame
+        return count, lambda amount: -(-amount // frame // parts) * frame
+    largest = -(-extents[dim] // parts)
+    return count, lambda amount: -(-amount * largest // extents[dim])
 
 
 @attrs.frozen

@@ -17,6 +17,7 @@ from time import perf_counter
 
 from statekit.books.ledger import Ledger
 from statekit.books.record import Record
+from statekit.declared import Ranks
 from statekit.errors import (
     ParkError,
     PolicyError,
@@ -55,6 +56,7 @@ class Leasing:
         events: Events,
         clock: Callable[[], float],
         model_device: str,
+        ranks: Ranks,
     ) -> None:
         self._table = table
         self._ledger = ledger
@@ -62,6 +64,7 @@ class Leasing:
         self._events = events
         self._clock = clock
         self._model_device = model_device
+        self._ranks = ranks
         self._admitting = threading.Lock()
         self.abandoned: deque[SessionState] = deque()
 
@@ -74,7 +77,7 @@ class Leasing:
     ) -> tuple[SessionState, Callable[[], None]]:
         """A new session, in use, and what ends the use; `ready` where it is made already."""
         asked_at = perf_counter()
-        promised_now = promise(spec, self._model_device, overrides, self._room.tiers)
+        promised_now = self._promise(spec, overrides)
         self.settle()
         session: SessionState | None = None
         try:
@@ -97,9 +100,12 @@ class Leasing:
         Raises: as the beginning of one.
         """
         self.settle()
-        declared = promise(spec, self._model_device, overrides, self._room.tiers).by_device
+        declared = self._promise(spec, overrides).by_device
         with self._events.later(), self._admitting:
             self._require_room(key, declared)
+
+    def _promise(self, spec: ModelSpec, overrides: Mapping[str, int] | None) -> Promise:
+        return promise(spec, self._model_device, overrides, self._room.tiers, self._ranks)
 
     def _admit(
         self,
@@ -186,7 +192,12 @@ class Leasing:
 
     def _leave(self, session: SessionState, record: Record) -> bool:
         """One use less; whether the session has ended with it."""
-        ended, left = self._table.end_lease(record)
+        try:
+            if session.adopted.passing:  # what ends with the request is looked at before
+                record.refresh(self._ledger)
+                self._compare(record)
+        finally:
+            ended, left = self._table.end_lease(record)
         self.say_evicted(left)
         self._let_look(session, record)
         if ended:
@@ -197,16 +208,22 @@ class Leasing:
         return False
 
     def _let_look(self, session: SessionState, record: Record) -> None:
-        """Nobody uses the session now: those look who wait for that."""
+        """Nobody uses the session now: those look who wait for that, and the request ends."""
         with session.lock:
             nobody = not session.visitors
-        if nobody:
+        if nobody and not session.adopted.passing:
             return
         with record.transition, session.lock:
-            if not record.leases and session.open_step is None:
-                visitors, session.visitors = session.visitors, []
-                for visit in visitors:
-                    visit(session)
+            if record.leases:
+                return
+            if session.open_step is not None:  # it has outlived its lease
+                if session.adopted.passing:
+                    session.visitors.append(_end_request)
+                return
+            visitors, session.visitors = session.visitors, []
+            for visit in visitors:
+                visit(session)
+            session.end_request()
 
     @contextmanager
     def _ended_on_error(self, session: SessionState) -> Iterator[None]:
@@ -302,3 +319,9 @@ class Leasing:
                 self._events.publish(
                     AboveDeclared(record.session_id, self._clock(), limit.name, held, limit.nbytes)
                 )
+
+
+def _end_request(session: SessionState) -> None:
+    """Clear what lives as long as a request, unless another one has begun."""
+    if session.record is None or not session.record.leases:
+        session.end_request()

@@ -1,12 +1,13 @@
 """What happens to a payload on its way into an object: detach, move, compact.
 
-Owns the three steps for tensors, arrays, and (named) tuples or lists of them; other payloads pass
-as they are. The work is done when a payload is staged, so that a commit has nothing left to do
-and a reader sees staged and committed data on one device.
+Owns the three steps for tensors, arrays, and (named) tuples, lists, deques or dicts of them; other
+payloads pass as they are. The work is done when a payload is staged, so that a commit has nothing
+left to do and a reader sees staged and committed data on one device.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, TypeVar
 
 import attrs
@@ -57,6 +58,15 @@ class OnCommit:
             if any(new is not old for new, old in zip(parts, payload, strict=True)):
                 named = hasattr(payload, "_fields")
                 payload = type(payload)(*parts) if named else type(payload)(parts)
+        elif isinstance(payload, deque):
+            parts = [self._apply(part) for part in payload]
+            if any(new is not old for new, old in zip(parts, payload, strict=True)):
+                payload = type(payload)(parts, payload.maxlen)
+        elif isinstance(payload, dict):
+            new = {name: self._apply(part) for name, part in payload.items()}
+            if any(new[name] is not part for name, part in payload.items()):
+                payload = payload.copy()  # of its own class, in its order
+                payload.update(new)
         return payload
 
 

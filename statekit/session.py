@@ -161,6 +161,20 @@ class SessionState:
         """
         self._reset([item for item in tuple(self._objects.items()) if pattern.fullmatch(item[0])])
 
+    def end_request(self) -> None:
+        """Clear the values that live only as long as a request; a manager does so when the last
+        lease on the session ends.
+
+        Raises:
+            Exception: as `reset`.
+        """
+        for carried, pattern in self.adopted.passing:
+            if carried:
+                for name in [name for name in tuple(self._attrs) if pattern.fullmatch(name)]:
+                    self._attrs.pop(name, None)
+            else:
+                self.reset_objects(pattern)
+
     def _reset(self, objects: Iterable[tuple[str, StateObject[Any, Any]]]) -> None:
         first: Exception | None = None
         for name, obj in objects:

@@ -5,9 +5,10 @@ of the generated class and the review), the bytes that follow from a spec (`stat
 and anything that acts. Imports neither torch nor the generator, so that tools can read a spec
 without loading either.
 
-What the runtime acts on: bucket, key, object, ring, on_commit, update, families, resets; and for
-admission and release: sizes, pending, park, rebuild, atomic, inputs, operations, may_be_lost.
-Tools act on sharding (`statekit plan`) and measured (`statekit vet`).
+What the runtime acts on: bucket, key, object, ring, index, codec, lifetime, on_commit, update,
+families, resets; and for admission and release: sizes, pending, park, rebuild, atomic, inputs,
+operations, may_be_lost. Tools act on sharding and variants (`statekit plan`), measured (`statekit
+vet`) and tolerance (`statekit.testing`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ has, whose tensors and arrays it leaves alone; or by writing into those as well.
 CommitStep = Literal["detach", "move", "compact"]
 Tier = Literal["host", "disk"]
 Lifetime = Literal["session", "request"]
-"""How long a value may live: as long as its session, or only while a request uses that (a lease)."""
+"""How long a value may live: as long as its session, or only while a request uses that."""
 Metric = Literal["euclidean", "cosine", "dot"]
 """How near two keys of a RetrievalStore are."""
 
@@ -116,6 +117,11 @@ class Ring:
     nbytes: str | None = None
     unbounded: str = ""
     growth: Growth = Growth()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is an end to what is kept."""
+        return self.bound is not None or self.nbytes is not None
 
 
 @attrs.frozen

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import torch
@@ -18,12 +20,24 @@ from statekit.declared import (
     Ranks,
     by_device,
     declared_bytes,
+    measurable,
     members,
     session_at_step,
 )
 from statekit.errors import ExpressionError
-from statekit.objects import LatentBuffer
-from statekit.spec import Family, Growth, ModelSpec, Pending, Ring, Sharding, Size, ValueSpec
+from statekit.objects import Cast, LatentBuffer, RetrievalStore, WindowedKV
+from statekit.spec import (
+    Codec,
+    Family,
+    Growth,
+    Index,
+    ModelSpec,
+    Pending,
+    Ring,
+    Sharding,
+    Size,
+    ValueSpec,
+)
 from statekit_codegen.load import load_text
 
 ROOT = Path(__file__).parents[1]
@@ -146,6 +160,120 @@ def test_ring_when_it_is_really_filled_then_it_holds_the_declared_bytes(
     expected = declared(one)
     assert expected is not None
     assert (held[0], held[-1]) == (expected.first, expected.steady)
+
+
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    bound=st.integers(2, 6),
+    sink=st.integers(0, 1),
+    axis=st.integers(0, 2),
+    pair=st.booleans(),
+)
+def test_window_when_it_is_really_filled_then_it_holds_the_declared_bytes(
+    shape: list[int], bound: int, sink: int, axis: int, pair: bool
+) -> None:
+    """A WindowedKV of one tensor or of two holds the declared bytes, at first and at last."""
+    axis %= len(shape)
+    one = value(
+        bucket="StateObject",
+        object="WindowedKV",
+        type="tuple[torch.Tensor, torch.Tensor]" if pair else "torch.Tensor",
+        size=Size(shape=tuple(map(str, shape))),
+        ring=Ring(bound=str(bound), axis=axis, sink=str(sink)),
+    )
+    window = WindowedKV[Any]().allocate(bound=bound, axis=axis, sink=sink)
+    block = torch.zeros(shape, dtype=torch.bfloat16)
+    held = []
+    for _ in range(bound + 2):
+        window.append((block.clone(), block.clone()) if pair else block.clone())
+        held.append(window.nbytes)
+    expected = declared(one)
+    assert expected is not None
+    assert (held[0], held[-1]) == (expected.first, expected.steady)
+    entry = math.prod(shape) // shape[axis] * (2 if pair else 1)
+    by_entry = attrs.evolve(one, size=Size(elements=str(entry), first="1"))
+    assert declared(by_entry) == DeclaredBytes(2, expected.steady)
+
+
+@given(
+    count=st.integers(1, 9),
+    key=st.integers(1, 5),
+    cast=st.sampled_from([None, "float16", "float64"]),
+    form=st.sampled_from(["bound", "nbytes", "unbounded"]),
+    limit=st.integers(1, 200),
+)
+def test_store_when_it_is_really_filled_then_it_holds_the_declared_bytes(
+    count: int, key: int, cast: str | None, form: str, limit: int
+) -> None:
+    """A RetrievalStore holds keys and values in the form of its codec, up to its bound."""
+    entry = count * DTYPE_NBYTES[cast or "float32"] + 2 * key
+    rings = {
+        "bound": Ring(bound=str(limit % 5 + 1)),
+        "nbytes": Ring(nbytes=str(limit + entry)),
+        "unbounded": Ring(unbounded="why", growth=Growth("1")),
+    }
+    ring = rings[form]
+    one = value(
+        bucket="StateObject",
+        object="RetrievalStore",
+        dtype="float32",
+        size=Size(elements=str(count)),
+        ring=ring,
+        index=Index(shape=(str(key),), dtype="float16"),
+        codec=None if cast is None else Codec(cast),
+    )
+    store = RetrievalStore[torch.Tensor]().allocate(
+        bound=None if ring.bound is None else int(ring.bound),
+        nbytes=None if ring.nbytes is None else int(ring.nbytes),
+        codec=None if cast is None else Cast(getattr(torch, cast)),
+    )
+    expected = declared(one)
+    assert expected is not None
+    for step in range(1, 1 + limit // entry + 8):
+        store.append((torch.zeros(key, dtype=torch.float16), torch.zeros(count)))
+        at_step = expected.at_step(step)
+        assert at_step == store.nbytes if form == "unbounded" else at_step >= store.nbytes
+    assert store.nbytes == expected.at_step(step)
+    assert expected.first == entry
+
+
+def test_store_when_its_values_are_of_any_size_then_its_bytes_are_the_bound() -> None:
+    """Where nobody says how large an entry is, a bound in bytes is what may be held."""
+    one = value(object="RetrievalStore", size=None, ring=Ring(nbytes="64 * H"))
+    assert declared(one, H=2) == DeclaredBytes(128, 128)
+    assert declared(value(object="RetrievalStore", size=None, ring=Ring("2"))) is None
+
+
+def test_store_when_it_lies_on_ranks_then_a_bound_in_bytes_is_that_of_each() -> None:
+    """A bound in items is dealt out with the items; each rank has a budget of its own."""
+    index = Index(shape=("2",), dtype="float32")
+    sharding = Sharding(over="tp", dim=0)
+    one = value(object="RetrievalStore", size=Size(elements="4"), index=index, sharding=sharding)
+    ranks = Ranks({"tp": 2})
+    items = attrs.evolve(one, ring=Ring("10"))
+    assert declared_bytes(spec(items), items, ranks=ranks) == DeclaredBytes(8, 80)
+    budget = attrs.evolve(one, ring=Ring(nbytes="100"))
+    assert declared_bytes(spec(budget), budget, ranks=ranks) == DeclaredBytes(16, 96)
+
+
+@pytest.mark.parametrize(
+    ("one", "pending"),
+    [
+        (value(size=Size(elements="4", first="9")), 18),
+        (value(size=Size(elements="4"), ring=Ring("3")), 24),
+        (value(size=Size(elements="4"), ring=Ring(unbounded="why"), families=("branch",)), 16),
+        (value(device="none"), 0),
+    ],
+)
+def test_value_when_it_lives_for_a_request_then_it_is_counted_as_a_second_copy(
+    one: ValueSpec, pending: int
+) -> None:
+    """Between two requests it is 0 bytes, and it never grows; while a step runs it is all there."""
+    brief = attrs.evolve(one, lifetime="request")
+    assert declared(brief) == DeclaredBytes(0, 0, pending=pending)
+    found = declared(brief)
+    assert found is not None
+    assert (measurable(brief, found), measurable(brief, found, "first")) == (pending, pending)
 
 
 def test_session_when_added_up_then_each_device_has_its_own_sum() -> None:

@@ -24,6 +24,7 @@ ERRORS = sorted(
 PROBLEM = Problem("schemas/x.yaml", 3, 5, "RULE", "$.values.x", "this was found", "do that")
 SPECIAL: dict[str, list[Any]] = {
     "SchemaError": [[PROBLEM]],
+    "EquivalenceError": ["step 3, call 17", "latent has other bits", "mend the adapter"],
     "PartialFamilyError": ["kv", ["kv/1"]],
     "SessionAdmissionError": ["robot", "cuda:0", 600, 100, 1000, (("other", 900),)],
     "SessionStateLostError": ["robot", "evicted", 12.5, "the table keeps 64 sessions"],

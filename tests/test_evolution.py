@@ -25,7 +25,9 @@ from statekit.evolution import (
 )
 from statekit.evolution.stored_type import StoredType, StoredTypeError
 from statekit.spec import (
+    Codec,
     Family,
+    Index,
     Measured,
     ModelSpec,
     Parameter,
@@ -34,6 +36,7 @@ from statekit.spec import (
     Ring,
     Sharding,
     Size,
+    Tolerance,
     ValueSpec,
 )
 
@@ -69,6 +72,15 @@ SPEC = ModelSpec(
         managed("frames", "LatentBuffer", size=Size(("1", "2", "H")), ring=Ring("window", 1)),
         managed("history", "LatentBuffer", ring=Ring(unbounded="for good")),
         managed("kv", "EncodeOnce", key="kv{branch}/{layer}", families=("branch", "layer")),
+        managed("window_kv", "WindowedKV", size=Size(("1", "2", "H")), ring=Ring("8", 1, "2")),
+        managed(
+            "pool",
+            "RetrievalStore",
+            size=Size(("H", "2")),
+            ring=Ring(nbytes="1024"),
+            index=Index(("H",), "float32"),
+            codec=Codec("float16"),
+        ),
     ),
     resets={"all": ("count",)},
     atomic={"stream": ("cache", "frames")},
@@ -204,6 +216,9 @@ CHANGES: list[tuple[str, ModelSpec, list[tuple[str, str, bool]]]] = [
             ("SIZE", "noise", True),
             ("SIZE", "cache", True),
             ("SIZE", "frames", True),
+            ("SIZE", "window_kv", True),
+            ("SIZE", "pool", True),
+            ("INDEX", "pool", True),
         ],
     ),
     (
@@ -241,6 +256,61 @@ CHANGES: list[tuple[str, ModelSpec, list[tuple[str, str, bool]]]] = [
     ("no bound any more", with_value("frames", ring=Ring(None)), [("RING", "frames", False)]),
     ("a bound at last", with_value("history", ring=Ring("4")), [("RING", "history", True)]),
     ("another axis", with_value("frames", ring=Ring("window", 0)), [("RING", "frames", True)]),
+    (
+        "a window raised",
+        with_value("window_kv", ring=Ring("9", 1, "2")),
+        [("RING", "window_kv", False)],
+    ),
+    (
+        "another sink",
+        with_value("window_kv", ring=Ring("8", 1, "1")),
+        [("RING", "window_kv", True)],
+    ),
+    (
+        "a sink that an expression says again",
+        with_value("window_kv", ring=Ring("8", 1, "RING - 2")),
+        [("RING", "window_kv", False)],
+    ),
+    ("no sink any more", with_value("window_kv", ring=Ring("8", 1)), [("RING", "window_kv", True)]),
+    (
+        "another kind that appends",
+        with_value("window_kv", object="LatentBuffer", ring=Ring("8", 1)),
+        [("OBJECT", "window_kv", True)],
+    ),
+    ("a larger store", with_value("pool", ring=Ring(nbytes="2048")), [("RING", "pool", False)]),
+    ("a smaller store", with_value("pool", ring=Ring(nbytes="512")), [("RING", "pool", True)]),
+    ("a bound in items", with_value("pool", ring=Ring("2048")), [("RING", "pool", True)]),
+    ("a store without bound", with_value("pool", ring=Ring()), [("RING", "pool", False)]),
+    (
+        "keys of another shape",
+        with_value("pool", index=Index(("4", "4"), "float32")),
+        [("INDEX", "pool", True)],
+    ),
+    (
+        "keys of another dtype",
+        with_value("pool", index=Index(("H",), "float64")),
+        [("INDEX", "pool", True)],
+    ),
+    (
+        "another metric",
+        with_value("pool", index=Index(("H",), "float32", "cosine")),
+        [("INDEX", "pool", True)],
+    ),
+    ("the same keys", with_value("pool", index=Index(("16",), "float32")), []),
+    ("another codec", with_value("pool", codec=Codec("bfloat16")), [("CODEC", "pool", True)]),
+    ("no codec", with_value("pool", codec=None), [("CODEC", "pool", True)]),
+    (
+        "only for a request",
+        with_value("noise", lifetime="request"),
+        [("LIFETIME", "noise", True)],
+    ),
+    (
+        "a tolerance, variants",
+        attrs.evolve(
+            with_value("noise", tolerance=Tolerance(atol=1.0)), variants={"large": {"H": 32}}
+        ),
+        [],
+    ),
     ("another default", with_value("count", default="1"), [("DEFAULT", "count", True)]),
     ("no conversion", with_value("count", coerce=None), [("COERCE", "count", False)]),
     ("another device", with_value("cache", device="cpu"), [("DEVICE", "cache", False)]),
@@ -479,6 +549,14 @@ def _damaged(record: Any, path: tuple[str, ...], new: Any) -> Any:
         (("values", "noise", "default"), 0, "record.values.'noise'.default"),
         (("values", "noise", "x\n" * 99), 0, "record.values.'noise'."),
         (("values", "frames", "ring"), {"bound": "window"}, "record.values.'frames'.ring.axis"),
+        (("values", "pool", "ring", "nbytes"), None, "record.values.'pool'.ring.nbytes"),
+        (("values", "window_kv", "ring", "sink"), "exit()", "record.values.'window_kv'.ring.sink"),
+        (("values", "pool", "index"), None, "record.values.'pool'.index"),
+        (("values", "pool", "index", "metric"), "near", "record.values.'pool'.index.metric"),
+        (("values", "pool", "index", "more"), 1, "record.values.'pool'.index.'more'"),
+        (("values", "pool", "object"), "HeldValue", "record.values.'pool'.index"),
+        (("values", "pool", "codec"), 16, "record.values.'pool'.codec"),
+        (("values", "noise", "lifetime"), "for good", "record.values.'noise'.lifetime"),
     ],
 )
 def test_record_when_it_comes_from_a_file_that_lies_then_it_is_refused(
@@ -490,6 +568,16 @@ def test_record_when_it_comes_from_a_file_that_lies_then_it_is_refused(
     assert raised.value.place.startswith(place)
     assert str(raised.value).isprintable()
     assert len(str(raised.value)) < 300
+
+
+def test_record_when_nothing_new_is_said_then_it_is_that_of_a_file_from_before() -> None:
+    """Words that came into the language later are in the records of those schemas that say them."""
+    record = record_of(SPEC)
+    new = {"index", "codec", "lifetime"}
+    said = {name: new & one.keys() for name, one in record["values"].items() if new & one.keys()}
+    assert said == {"pool": {"index", "codec"}}
+    assert record["values"]["frames"]["ring"] == {"bound": "window", "axis": 1}
+    assert "variants" not in record
 
 
 def test_difference_when_a_record_holds_odd_text_then_it_can_be_printed() -> None:

@@ -2,65 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import attrs
-import numpy as np
 import pytest
-import torch
 
 from statekit.accounting import SeenStorages
 from statekit.errors import NotAllocatedError, PayloadError
-from statekit.objects import EncodeOnce, FixedState, LatentBuffer
 from statekit.on_commit import OnCommit
 from statekit.state_object import StateObject
 from tests.equivalence.bits import assert_same_bits
-
-FRAME = 3 * 4  # bytes of one frame of every payload below: 3 elements of 4 bytes
-
-
-@attrs.frozen
-class Kind:
-    """One kind of object, made empty, and payloads of 2 frames for it."""
-
-    new: Callable[[], Any]
-    sizes: dict[str, Any]
-    array: bool = False
-    once: bool = False
-    one: bool = False  # the view is the newest payload, not a list of them
-    copies: bool = False  # a commit copies the payload
-
-    def make(self, **more: Any) -> Any:
-        return self.new().allocate(**self.sizes, **more)
-
-    @property
-    def empty(self) -> Any:
-        return None if self.one else []
-
-    def shown(self, payload: Any) -> Any:
-        return payload if self.one else [payload]
-
-    def payload(self, start: int = 0) -> Any:
-        data = np.arange(start, start + 6, dtype=np.float32).reshape(2, 3)
-        return data if self.array else torch.from_numpy(data).clone()
-
-
-KINDS = {
-    "buffer_unbounded": Kind(LatentBuffer, {}),
-    "buffer_ring_of_items": Kind(LatentBuffer, {"maxlen": 2}),
-    "buffer_ring_of_frames_torch": Kind(LatentBuffer, {"maxlen": 3, "axis": 0}),
-    "buffer_ring_of_frames_numpy": Kind(LatentBuffer, {"maxlen": 3, "axis": -2}, array=True),
-    "encode_once": Kind(EncodeOnce, {}, once=True, one=True),
-    "fixed_state_sized_by_payload": Kind(FixedState, {}, one=True, copies=True),
-}
-
-
-@pytest.fixture(params=list(KINDS.values()), ids=list(KINDS))
-def kind(request: pytest.FixtureRequest) -> Kind:
-    """Every kind of StateObject."""
-    found: Kind = request.param
-    return found
+from tests.kinds import KINDS, Kind, each_kind
 
 
 class Failing(OnCommit):
@@ -75,13 +26,14 @@ def staged_nbytes(obj: StateObject[Any, Any]) -> int:
 
 
 @pytest.mark.parametrize("operation", ["stage", "commit", "commit_payload", "append", "view"])
+@each_kind
 def test_object_when_not_allocated_then_use_names_the_cure(kind: Kind, operation: str) -> None:
     """Whatever needs the object allocated raises a RuntimeError saying so, and changes nothing."""
     calls = {
-        "stage": lambda obj: obj.stage(kind.payload()),
+        "stage": lambda obj: obj.stage(kind.payload(0)),
         "commit": lambda obj: obj.commit(),
-        "commit_payload": lambda obj: obj.commit(kind.payload()),
-        "append": lambda obj: obj.append(kind.payload()),
+        "commit_payload": lambda obj: obj.commit(kind.payload(0)),
+        "append": lambda obj: obj.append(kind.payload(0)),
         "view": lambda obj: obj.view(),
     }
     obj = kind.new()
@@ -94,6 +46,7 @@ def test_object_when_not_allocated_then_use_names_the_cure(kind: Kind, operation
     assert (obj.nbytes, staged_nbytes(obj)) == (0, 0)
 
 
+@each_kind
 def test_object_when_not_allocated_then_letting_go_is_allowed(kind: Kind) -> None:
     """discard, evict and reset of an unallocated object do nothing."""
     obj = kind.new()
@@ -103,31 +56,35 @@ def test_object_when_not_allocated_then_letting_go_is_allowed(kind: Kind) -> Non
     assert not obj.resident
 
 
+@each_kind
 def test_allocate_when_called_then_object_itself_is_empty_and_resident(kind: Kind) -> None:
     """allocate() returns the object, resident and holding nothing."""
     obj = kind.new()
     assert obj.allocate(**kind.sizes) is obj
     assert obj.resident
-    assert obj.view() == kind.empty
-    assert obj.nbytes_by_device() == {}
+    assert_same_bits(obj.view(), kind.empty)
+    assert obj.nbytes == kind.empty_nbytes
 
 
+@each_kind
 def test_allocate_when_size_is_mistyped_then_type_error(kind: Kind) -> None:
     """A keyword that the kind does not know is Python's own TypeError."""
     with pytest.raises(TypeError, match="max_len"):
         kind.new().allocate(max_len=3)
 
 
+@each_kind
 def test_stage_when_not_committed_then_only_the_including_view_shows_it(kind: Kind) -> None:
     """Staged data is in view() and not in view(include_staged=False); its bytes are told apart."""
     obj = kind.make()
     empty = obj.view()
-    obj.stage(kind.payload())
+    obj.stage(kind.payload(0))
     assert_same_bits(obj.view(include_staged=False), empty)
-    assert_same_bits(obj.view(), kind.shown(kind.payload()))
-    assert (obj.nbytes, staged_nbytes(obj)) == (0, 2 * FRAME)
+    assert_same_bits(obj.view(), kind.shown(kind.payload(0)))
+    assert (obj.nbytes, staged_nbytes(obj)) == (kind.empty_nbytes, kind.nbytes)
 
 
+@each_kind
 def test_commit_when_staged_then_view_does_not_change(kind: Kind) -> None:
     """S2: what a reader sees before the commit is what it sees after, bit for bit."""
     obj = kind.make()
@@ -140,11 +97,12 @@ def test_commit_when_staged_then_view_does_not_change(kind: Kind) -> None:
         assert staged_nbytes(obj) == 0
 
 
+@each_kind
 def test_discard_when_staged_then_committed_stays(kind: Kind) -> None:
     """S1: discard drops what is staged and leaves committed data as it was."""
     obj = kind.make()
     if not kind.once:
-        obj.append(kind.payload())
+        obj.append(kind.payload(0))
     before = obj.view()
     obj.stage(kind.payload(50))
     obj.discard()
@@ -154,18 +112,20 @@ def test_discard_when_staged_then_committed_stays(kind: Kind) -> None:
     assert_same_bits(obj.view(), before)
 
 
+@each_kind
 def test_append_when_called_then_same_as_stage_and_commit(kind: Kind) -> None:
     """append(), commit(payload) and stage() with commit() leave the same committed data."""
     one, two, three = kind.make(), kind.make(), kind.make()
-    one.append(kind.payload())
-    two.commit(kind.payload())
-    three.stage(kind.payload())
+    one.append(kind.payload(0))
+    two.commit(kind.payload(0))
+    three.stage(kind.payload(0))
     three.commit()
     for obj in (one, two, three):
         assert_same_bits(obj.view(include_staged=False), one.view())
-        assert obj.nbytes_by_device() == {"cpu": 2 * FRAME}
+        assert obj.nbytes_by_device() == {"cpu": kind.nbytes}
 
 
+@each_kind
 def test_write_when_payload_is_none_then_refused(kind: Kind) -> None:
     """None is no payload: stage and append refuse it instead of losing it."""
     obj = kind.make()
@@ -175,11 +135,12 @@ def test_write_when_payload_is_none_then_refused(kind: Kind) -> None:
     assert_same_bits(obj.view(), kind.empty)
 
 
+@each_kind
 def test_write_when_copy_fails_then_nothing_has_changed(kind: Kind) -> None:
     """S3: a write that raises leaves committed and staged data as they were."""
     obj = kind.make()
     if not kind.once:
-        obj.append(kind.payload())
+        obj.append(kind.payload(0))
     obj.stage(kind.payload(10))
     committed, shown = obj.view(include_staged=False), obj.view()
     obj._on_commit = Failing(compact=True)
@@ -190,15 +151,16 @@ def test_write_when_copy_fails_then_nothing_has_changed(kind: Kind) -> None:
         assert_same_bits(obj.view(), shown)
 
 
+@each_kind
 def test_evict_when_staged_then_only_committed_bytes_are_freed(kind: Kind) -> None:
     """S1, S4: evict returns the committed bytes, leaves staged ones, and the object unallocated."""
     obj = kind.make()
     if not kind.once:
-        obj.append(kind.payload())
+        obj.append(kind.payload(0))
     obj.stage(kind.payload(10))
-    assert obj.evict() == (0 if kind.once else 2 * FRAME)
+    assert obj.evict() == (0 if kind.once else kind.nbytes)
     assert not obj.resident
-    assert (obj.nbytes, staged_nbytes(obj)) == (0, 2 * FRAME)
+    assert (obj.nbytes, staged_nbytes(obj)) == (0, kind.nbytes)
     with pytest.raises(NotAllocatedError):
         obj.view()
 
@@ -207,49 +169,53 @@ def test_evict_when_staged_shares_the_storage_then_nothing_is_freed() -> None:
     """Bytes that the object still holds through staged data are not reported as freed."""
     kind = KINDS["buffer_unbounded"]
     obj = kind.make()
-    payload = kind.payload()
+    payload = kind.payload(0)
     obj.append(payload)
     obj.stage(payload)
     assert obj.evict() == 0
 
 
 @pytest.mark.parametrize("policy", [None, "any"])
+@each_kind
 def test_evict_when_committed_then_storage_is_given_back(kind: Kind, policy: object) -> None:
     """evict returns exactly the bytes held and holds none afterwards, whatever the policy."""
     obj = kind.make()
-    obj.append(kind.payload())
-    assert obj.evict(policy) == 2 * FRAME
+    obj.append(kind.payload(0))
+    assert obj.evict(policy) == kind.nbytes
     assert (obj.nbytes, obj.evict(policy)) == (0, 0)
 
 
+@each_kind
 def test_reset_when_filled_then_unallocated_until_allocated_anew(kind: Kind) -> None:
     """reset drops both kinds of data; allocate makes the object usable and empty again."""
     obj = kind.make()
     if not kind.once:
-        obj.append(kind.payload())
-    obj.stage(kind.payload())
+        obj.append(kind.payload(0))
+    obj.stage(kind.payload(0))
     obj.reset()
     assert not obj.resident
     assert (obj.nbytes, staged_nbytes(obj)) == (0, 0)
     obj.allocate(**kind.sizes)
-    assert obj.view() == kind.empty
-    obj.append(kind.payload())
-    assert obj.nbytes == 2 * FRAME
+    assert_same_bits(obj.view(), kind.empty)
+    obj.append(kind.payload(0))
+    assert obj.nbytes == kind.nbytes
 
 
+@each_kind
 def test_bytes_when_counted_with_one_seen_then_each_storage_once(kind: Kind) -> None:
     """A storage that `seen` has met counts nothing, for committed and staged data alike."""
-    payload = kind.payload()
+    payload = kind.payload(0)
     one, two = kind.make(), kind.make()
     one.append(payload)
     two.stage(payload)
     seen = SeenStorages()
-    assert one.nbytes_by_device(seen) == {"cpu": 2 * FRAME}
+    assert one.nbytes_by_device(seen) == {"cpu": kind.nbytes}
     assert one.nbytes_by_device(seen) == {}
-    assert two.staged_nbytes_by_device(seen) == ({"cpu": 2 * FRAME} if kind.copies else {})
+    assert two.staged_nbytes_by_device(seen) == ({"cpu": kind.own} if kind.own else {})
     assert two.staged_nbytes_by_device(seen) == {}
 
 
+@each_kind
 def test_recomputable_when_source_is_resident_then_true(kind: Kind) -> None:
     """recomputable follows the source: absent, resident, evicted."""
     obj, source = kind.make(), kind.make()

@@ -177,7 +177,7 @@ def test_commit_when_cut_cannot_be_copied_then_nothing_has_changed(
     buffer.append(piece(2))
     buffer.stage(piece(2, start=2))
     with monkeypatch.context() as patch:
-        patch.setattr("statekit.objects.frames._last_frames", no_room)
+        patch.setattr("statekit.objects.frames._ends_of", no_room)
         writes: list[Callable[[], object]] = [
             buffer.commit,
             lambda: buffer.commit(piece(2, start=4)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,27 @@ def test_apply_when_named_tuple_then_it_stays_one() -> None:
     result = OnCommit(compact=True).apply(Pair(torch.arange(100.0)[:1], 7))
     assert type(result) is Pair
     assert (result.k.untyped_storage().nbytes(), result.v) == (4, 7)
+
+
+def test_apply_when_deque_has_a_view_then_another_of_its_length() -> None:
+    """A deque keeps its bound."""
+    done = OnCommit(compact=True).apply(deque([torch.zeros(4)[1:], torch.ones(1)], maxlen=2))
+    assert done.maxlen == 2
+    assert [one.untyped_storage().nbytes() for one in done] == [12, 4]
+
+
+@pytest.mark.parametrize("make", [dict, OrderedDict, partial(defaultdict, list)])
+def test_apply_when_dict_has_a_view_then_another_of_its_kind_and_order(make: Any) -> None:
+    """The parts of a dict are done too; the payload's own stays as it was."""
+    whole, view = torch.zeros(3), torch.zeros(4)[1:]
+    payload = make({"b": view, "a": whole, "n": 1})
+    done = OnCommit(compact=True).apply(payload)
+    assert type(done) is type(payload)
+    assert list(done) == ["b", "a", "n"]
+    assert done["a"] is whole
+    assert done["b"] is not view
+    assert payload["b"] is view
+    assert OnCommit(compact=True).apply(done) is done
 
 
 def test_detach_when_in_graph_then_out_of_it_on_the_same_memory() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from statekit.spec import Family, ModelSpec, Parameter, ValueSpec
+from statekit.spec import Family, ModelSpec, Parameter, Ring, ValueSpec
 
 
 def value(name: str, key: str = "", *families: str) -> ValueSpec:
@@ -97,3 +97,10 @@ def test_cleared_by_when_asked_then_resets_come_in_order() -> None:
     assert SPEC.cleared_by("plain") == ("all_of_it", "some")
     assert SPEC.cleared_by("renamed") == ("all_of_it",)
     assert SPEC.cleared_by("branched") == ()
+
+
+def test_ring_when_it_has_a_bound_in_any_unit_then_it_is_bounded() -> None:
+    """Items, frames and bytes are bounds; a reason for none is none."""
+    assert Ring("4").bounded
+    assert Ring(nbytes="4").bounded
+    assert not Ring(unbounded="why").bounded

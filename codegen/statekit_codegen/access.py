@@ -67,6 +67,9 @@ def _accesses(model: Model, value: ValueSpec) -> Iterator[Access]:
         yield Access(value.name, value, "method", kind, held, held, arguments)
         return
     view, read, write = "", _optional(held), _optional(held)
+    if value.object == "RetrievalStore":
+        entry = f"tuple[torch.Tensor, {held}]"
+        view, read, write = "a list of entries", f"list[{entry}]", f"Iterable[{entry}]"
     if value.object == "LatentBuffer":
         how = model.schema.values[value.name].view
         if isinstance(how, str):

@@ -11,6 +11,7 @@ from statekit.evolution.difference import listed
 from statekit.evolution.stored_type import StoredType
 from statekit_codegen.access import Access, accesses
 from statekit_codegen.change import Change
+from statekit_codegen.check_values import HOLDERS
 from statekit_codegen.model import Model, Path
 from statekit_codegen.type_grammar import TypeExpr
 
@@ -73,13 +74,15 @@ def _changes(was: Access, now: Access) -> Iterator[Change]:
 def _another_kind(was: Access, now: Access) -> str:
     if was.form == "attribute" and now.kind == "EncodeOnce":
         return "code that assigns it twice fails: it is written once"
-    if was.form == "attribute" and now.kind == "LatentBuffer":
+    if was.form == "attribute" and now.kind in ("LatentBuffer", "RetrievalStore"):
         return "code that changes what it reads changes a copy"
+    if was.form == "attribute" and now.kind == "FixedState":
+        return "code that keeps what it read finds it overwritten"
     return "code finds another kind of object"
 
 
 def _types(was: Access, now: Access, path: Path) -> Iterator[Change]:
-    at = (*path, "item" if now.kind == "LatentBuffer" else "type")
+    at = (*path, "item" if now.value.object in HOLDERS["item"] else "type")
     before, after = was.value, now.value
     dtypes = {one.dtype for one in (before, after)}
     arrays = TypeExpr.parse(before.type).mentions("np.ndarray")
@@ -116,20 +119,41 @@ def _words(was: Access, now: Access, path: Path) -> Iterator[Change]:
     if stored[0] != stored[1]:
         why = "readers get what was stored in another state, or from another device"
         yield Change("SOURCE_ON_COMMIT", now.name, *stored, why, True, (*path, "on_commit"))
+    keys = _keys(was), _keys(now)
+    if keys[0] != keys[1] and was.kind == now.kind:
+        why = "code that stores under keys, or asks for the nearest, finds another measure"
+        yield Change("SOURCE_INDEX", now.name, *keys, why, True, (*path, "index"))
+    if before.lifetime != after.lifetime:
+        shorter = after.lifetime == "request"
+        why = "it is still there when a request ends"
+        if shorter:
+            why = "code that reads it in the next request finds nothing"
+        texts = before.lifetime, after.lifetime
+        yield Change("SOURCE_LIFETIME", now.name, *texts, why, shorter, (*path, "lifetime"))
 
 
 def _first(one: Access) -> str:
     """What a reader gets before anything is assigned."""
     if one.kind == "attrs":
         return one.value.default
-    return "[]" if one.view == "a list" else "None"
+    return "[]" if one.view.startswith("a list") else "None"
 
 
 def _stored(one: Access) -> str:
     """What a reader can notice of what was done to a payload when it was stored."""
     steps = [step for step in one.value.on_commit if step != "compact"]
     moved = f" to {one.value.device}" if "move" in steps else ""
-    return ", ".join(sorted(steps)) + moved
+    codec = one.value.codec
+    kept = [] if codec is None else [f"kept as {codec.cast}"]
+    return ", ".join([*filter(None, [", ".join(sorted(steps)) + moved]), *kept])
+
+
+def _keys(one: Access) -> str:
+    """What a caller passes as a key, and what is near."""
+    index = one.value.index
+    if index is None:
+        return ""
+    return f"[{', '.join(index.shape)}] {index.dtype}, {index.metric}"
 
 
 def _form(one: Access) -> str:

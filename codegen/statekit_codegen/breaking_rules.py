@@ -30,6 +30,8 @@ SOURCE = (
     _rule("SOURCE_DEFAULT", "Before anything is assigned, a reader gets what it got before."),
     _rule("SOURCE_COERCE", "Assigned values are converted as before."),
     _rule("SOURCE_ON_COMMIT", "A reader gets what was stored from the same device, or as before."),
+    _rule("SOURCE_INDEX", "A store takes the same keys, and has the same measure of how near."),
+    _rule("SOURCE_LIFETIME", "A value is still there when the next request comes."),
     _rule("SOURCE_PARAMETER_GONE", "The class takes every argument that it took."),
     _rule("SOURCE_PARAMETER_BOUNDS", "An argument may have every number that it might have."),
     _rule("SOURCE_PARAMETER_DEFAULT", "An argument that is left out means what it meant."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from statekit_codegen import check_keys, check_names, check_sizes
+from statekit_codegen import check_keys, check_kinds, check_names, check_rings, check_sizes
 from statekit_codegen.check_values import value_faults
 from statekit_codegen.fault import Fault, closest
 from statekit_codegen.language import Schema
@@ -39,13 +39,17 @@ CHECKS = (
     _rule("EXPRESSION_GRAMMAR", "Size expressions are in the grammar of expressions."),
     _rule("EXPRESSION_NAME", "Size expressions name symbols, constants and parameters."),
     _rule("EXPRESSION_VALUE", "A size is a positive whole number under the schema's own numbers."),
-    _rule("RING_BOUND", "A ring is bounded by a positive number, a constant or a parameter."),
+    _rule(
+        "RING_BOUND",
+        "A ring is bounded by a number, a constant or a parameter, and longer than its sink.",
+    ),
     _rule("AXIS_RANGE", "An axis is one that the items have, counted from 0."),
     _rule("PARAMETER_BOUNDS", "A parameter's default lies within its bounds."),
     _rule("NUMBER_MINIMUM", "No number is below the least that it can mean."),
     _rule("DATE_FORM", "Dates are days of the calendar, as YYYY-MM-DD."),
     _rule(
-        "FAMILY_FIT", "Families fit their value: numbered ones come last, on what is held whole."
+        "FAMILY_FIT",
+        "Families fit their value: numbered ones come last, on an object of a numbered kind.",
     ),
     _rule("KEY_TEMPLATE", "A key names each family of its value once, in characters of keys."),
     _rule("KEY_CLASH", "No two members of a session share a key."),
@@ -62,8 +66,10 @@ def check(loaded: Loaded) -> Iterator[Fault]:
     yield from check_names.name_clashes(schema)
     yield from check_names.number_clashes(schema)
     yield from value_faults(loaded)
+    yield from check_kinds.kinds(schema)
+    yield from check_kinds.variants(schema)
     yield from check_sizes.expressions(schema)
-    yield from check_sizes.ring_bounds(schema)
+    yield from check_rings.rings(schema)
     yield from check_sizes.parameters(schema)
     yield from check_sizes.axes(schema)
     yield from check_sizes.counts(schema)
@@ -94,10 +100,12 @@ def _lists(schema: Schema) -> Iterator[Fault]:
     """Lists that repeat an entry, and those of values that name an unknown one."""
     if not schema.values:
         yield Fault(("values",), "LIST_EMPTY", "no values", "describe at least one")
+    yield from _repeats(("questions",), schema.questions)
     for name, value in schema.values.items():
         path: Path = ("values", name)
         yield from _repeats((*path, "family"), value.family)
         yield from _repeats((*path, "on_commit"), value.on_commit)
+        yield from _repeats((*path, "questions"), value.questions)
         if value.decision is not None:
             yield from _repeats((*path, "decision", "operations"), value.decision.operations or ())
         if value.rebuild is not None:

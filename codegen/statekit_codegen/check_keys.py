@@ -25,6 +25,7 @@ __all__ = [
     "KEY_CHARACTERS",
     "MAX_KEY_CHARS",
     "MAX_MEMBERS",
+    "NUMBERED",
     "TEXT",
     "attribute_names",
     "families",
@@ -33,6 +34,8 @@ __all__ = [
     "value_families",
 ]
 
+NUMBERED = ("EncodeOnce", "HeldValue", "FixedState", "WindowedKV", "RetrievalStore")
+"""The kinds of objects that a numbered family can have."""
 MAX_MEMBERS = 256
 MAX_KEY_CHARS = 128
 _NUMBER = "{}"
@@ -78,8 +81,8 @@ def value_families(schema: Schema) -> Iterator[Fault]:
             members *= len(described.members or ".")
             if described.count is None:
                 continue
-            if value.object == "LatentBuffer" or value.bucket == "attrs":
-                found = f"the numbered family {family} for what is no EncodeOnce or HeldValue"
+            if value.bucket == "attrs" or value.object not in (None, *NUMBERED):
+                found = f"the numbered family {family} for what is none of {', '.join(NUMBERED)}"
                 yield Fault(path, "FAMILY_FIT", found, "use a family with members")
             elif index != len(value.family) - 1:
                 found = f"the numbered family {family} before another one"

@@ -110,7 +110,8 @@ def _names(schema: Schema) -> Iterator[tuple[Path, str, re.Pattern[str]]]:
     for section in ("symbols", "constants"):
         for name in getattr(schema, section):
             yield (section, name), name, PLAIN
-    for section in ("outside", "parameters", "families", "inputs", "values", "atomic", "resets"):
+    sections = ("outside", "variants", "parameters", "families", "inputs", "values", "atomic")
+    for section in (*sections, "resets"):
         for name in getattr(schema, section):
             yield (section, name), name, SNAKE
     for name, family in schema.families.items():
@@ -120,7 +121,8 @@ def _names(schema: Schema) -> Iterator[tuple[Path, str, re.Pattern[str]]]:
 
 def reserved_at(path: Path) -> frozenset[str]:
     """The names that are not free for what lies at `path`."""
-    if len(path) > 2 or path[0] in ("model", "outside", "inputs", "atomic", "resets"):
+    free = ("model", "outside", "variants", "inputs", "atomic", "resets")
+    if len(path) > 2 or path[0] in free:
         return frozenset()
     if path[0] == "symbols":
         return frozenset(FUNCTIONS)

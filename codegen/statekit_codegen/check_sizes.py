@@ -1,7 +1,8 @@
 """Sizes: the numbers of a schema, and the expressions over them.
 
 Owns that every expression parses, names known numbers, and has a positive value under the
-schema's own; that bounds, axes, counts and dates are ones.
+schema's own and those of its variants; that axes, counts and dates are ones. Not here: rings
+(`check_rings`).
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from collections.abc import Iterator, Mapping
 
 from statekit.errors import ExpressionError
 from statekit.expressions import FUNCTIONS, Expression
+from statekit_codegen.check_rings import numbers_of
 from statekit_codegen.fault import Fault, closest, listed, within
-from statekit_codegen.language import Dimension, Elements, Ring, Schema
+from statekit_codegen.language import Dimension, Elements, Schema
 from statekit_codegen.model import Path
 from statekit_codegen.scalars import shown
 
-__all__ = ["axes", "counts", "dates", "expressions", "parameters", "ring_bounds"]
+__all__ = ["axes", "counts", "dates", "expressions", "parameters"]
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def expressions(schema: Schema) -> Iterator[Fault]:
     """Expressions outside the grammar, over unknown numbers, or without a positive value."""
-    numbers = _numbers(schema)
+    numbers = numbers_of(schema)
     for path, source in _sources(schema):
         try:
             expression = Expression.parse(source)
@@ -38,12 +40,18 @@ def expressions(schema: Schema) -> Iterator[Fault]:
                 todo = f"write {name}(a, b)"
             yield Fault(path, "EXPRESSION_NAME", f"unknown number {name}", todo)
         if not unknown:
-            yield from _value(path, expression, numbers)
+            faults = list(_value(path, expression, numbers, ""))
+            for name in schema.variants if not faults else ():
+                varied = numbers_of(schema, name)
+                faults = faults or list(_value(path, expression, varied, f" in variant {name}"))
+            yield from faults
 
 
-def _value(path: Path, expression: Expression, numbers: Mapping[str, int]) -> Iterator[Fault]:
+def _value(
+    path: Path, expression: Expression, numbers: Mapping[str, int], where: str
+) -> Iterator[Fault]:
     used = ", ".join(f"{name} = {numbers[name]}" for name in sorted(expression.names))
-    under = f"{shown(expression.text)} with {used}" if used else shown(expression.text)
+    under = f"{shown(expression.text)} with {used}{where}" if used else shown(expression.text)
     try:
         number = expression.evaluate(numbers)
     except ExpressionError as error:
@@ -54,13 +62,8 @@ def _value(path: Path, expression: Expression, numbers: Mapping[str, int]) -> It
         yield Fault(path, "EXPRESSION_VALUE", found, "a size is at least 1")
 
 
-def _numbers(schema: Schema) -> dict[str, int]:
-    defaults = {name: parameter.default for name, parameter in schema.parameters.items()}
-    return {**schema.symbols, **schema.constants, **defaults}
-
-
 def _sources(schema: Schema) -> Iterator[tuple[Path, Dimension]]:
-    """Every size expression of the schema but the bounds of rings."""
+    """Every size expression of the schema but the numbers of rings."""
     for name, family in schema.families.items():
         if family.count is not None:
             yield ("families", name, "count"), family.count
@@ -75,53 +78,10 @@ def _sources(schema: Schema) -> Iterator[tuple[Path, Dimension]]:
             yield (*path, "elements"), value.elements
         if value.ring is not None and value.ring.growth is not None:
             yield (*path, "ring", "growth", "items"), value.ring.growth.items
+        for index, extent in enumerate(value.index.shape if value.index is not None else ()):
+            yield (*path, "index", "shape", index), extent
         if value.pending is not None and value.pending.elements is not None:
             yield (*path, "pending", "elements"), value.pending.elements
-
-
-def ring_bounds(schema: Schema) -> Iterator[Fault]:
-    """Rings that are not one of the two forms, or whose bound no adapter could use."""
-    for name, value in schema.values.items():
-        path = ("values", name, "ring")
-        ring = value.ring
-        if ring is None:
-            continue
-        if (ring.bound is None) == (ring.unbounded is None):
-            found = "neither bound nor unbounded" if ring.bound is None else "bound and unbounded"
-            yield Fault(path, "CHOICE_ONE", found, "say exactly one of the two")
-        elif ring.bound is None and ring.axis is not None:
-            todo = "remove it: it counts a bound"
-            yield Fault((*path, "axis"), "FIELD_FIT", "axis of an unbounded buffer", todo)
-        elif ring.bound is not None and ring.growth is not None:
-            todo = "remove it: a bounded buffer does not grow"
-            yield Fault((*path, "growth"), "FIELD_FIT", "growth beside a bound", todo)
-        if ring.bound is not None:
-            yield from _bound(schema, (*path, "bound"), ring)
-
-
-def _bound(schema: Schema, path: Path, ring: Ring) -> Iterator[Fault]:
-    bound = ring.bound
-    known = [*schema.constants, *schema.parameters]
-    if isinstance(bound, str) and re.fullmatch("[0-9]+", bound.strip()):
-        todo = "write it without quotes"
-        yield Fault(path, "RING_BOUND", f"the number {shown(bound)} as text", todo)
-        return
-    if isinstance(bound, str):
-        if bound not in known:
-            found = f"{shown(bound)} is no constant and no parameter"
-            if bound in schema.symbols:
-                found = f"{bound} is a symbol, which no adapter knows when it runs"
-            names = f": {listed(known)}" if known else ""
-            todo = f"{closest(bound, known)}use a number, a constant or a parameter{names}"
-            yield Fault(path, "RING_BOUND", found, todo)
-            return
-        number = _numbers(schema)[bound]
-    else:
-        assert bound is not None
-        number = bound
-    if number < 1:
-        found = f"{shown(bound)} is {number}" if isinstance(bound, str) else str(number)
-        yield Fault(path, "RING_BOUND", found, "keep at least 1")
 
 
 def parameters(schema: Schema) -> Iterator[Fault]:
@@ -147,7 +107,8 @@ def axes(schema: Schema) -> Iterator[Fault]:
         named: list[tuple[Path, int | None]] = []
         if value.ring is not None:
             named.append(((*path, "ring", "axis"), value.ring.axis))
-            if value.ring.axis is not None and value.elements is not None:
+            in_frames = value.ring.axis is not None and value.object != "WindowedKV"
+            if in_frames and value.elements is not None:
                 found = "elements beside a bound in frames, which is a part of a shape"
                 yield Fault((*path, "elements"), "FIELD_FIT", found, "give the shape of one item")
         if not isinstance(value.view, str):

@@ -7,33 +7,57 @@ default, coercion, dtype and device agree. Not here: keys (`check_keys`), number
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import get_args
 
 import attrs
 
 from statekit.declared import DTYPE_NBYTES
+from statekit.spec import ObjectKind
 from statekit_codegen.fault import Fault, closest, within
 from statekit_codegen.language import Value
 from statekit_codegen.model import Loaded, Path
 from statekit_codegen.scalars import shown
 from statekit_codegen.type_grammar import TypeExpr, TypeExprError
 
-__all__ = ["DEVICE", "DEVICES", "HOLDERS", "NEEDED", "NOT_IN_NUMPY", "value_faults"]
+__all__ = [
+    "DEVICE",
+    "DEVICES",
+    "HELD_TYPES",
+    "HOLDERS",
+    "KINDS",
+    "NEEDED",
+    "NOT_IN_NUMPY",
+    "value_faults",
+]
 
-HOLDERS = {  # field to the holders that have it; fields that are not here belong to all
-    "object": ("LatentBuffer", "EncodeOnce", "HeldValue"),
-    "type": ("attrs", "EncodeOnce", "HeldValue"),
+KINDS: tuple[str, ...] = get_args(ObjectKind)
+"""The kinds of StateObject."""
+HOLDERS: Mapping[str, tuple[str, ...]] = {
+    # field to the holders that have it; fields that are not here belong to all
+    "object": KINDS,
+    "type": ("attrs", "EncodeOnce", "HeldValue", "FixedState"),
     "default": ("attrs",),
     "coerce": ("attrs",),
-    "item": ("LatentBuffer",),
-    "ring": ("LatentBuffer",),
+    "item": ("LatentBuffer", "WindowedKV", "RetrievalStore"),
+    "ring": ("LatentBuffer", "WindowedKV", "RetrievalStore"),
     "view": ("LatentBuffer",),
+    "update": ("attrs", "LatentBuffer", "EncodeOnce", "HeldValue"),
+    "index": ("RetrievalStore",),
+    "codec": ("RetrievalStore",),
 }
-NEEDED = {
+NEEDED: Mapping[str, tuple[str, ...]] = {
     "attrs": ("type",),
     "LatentBuffer": ("item", "ring"),
     "EncodeOnce": ("type",),
     "HeldValue": ("type",),
+    "FixedState": ("type",),
+    "WindowedKV": ("item", "ring"),
+    "RetrievalStore": ("item", "ring", "index"),
+}
+HELD_TYPES: Mapping[str, tuple[str, ...]] = {  # the only types that a kind of object takes
+    "FixedState": ("torch.Tensor", "dict[str, torch.Tensor]"),
+    "WindowedKV": ("torch.Tensor", "tuple[torch.Tensor, torch.Tensor]"),
 }
 _TORCH_DEVICES = ("cuda", "hpu", "mps", "mtia", "npu", "xla", "xpu")
 _DEVICE_WORDS = ("cpu", "model", "none", *_TORCH_DEVICES)
@@ -50,7 +74,7 @@ def value_faults(loaded: Loaded) -> Iterator[Fault]:
         path: Path = ("values", name)
         holder = value.object if value.bucket == "StateObject" else value.bucket
         if holder is None:
-            todo = "add object: LatentBuffer, EncodeOnce or HeldValue"
+            todo = f"add object: {', '.join(KINDS[:-1])} or {KINDS[-1]}"
             yield Fault(path, "FIELD_NEEDED", "a StateObject of no kind", todo)
         else:
             yield from _fields(loaded, path, value, holder)
@@ -104,12 +128,16 @@ def _types(path: Path, value: Value, holder: str | None) -> Iterator[Fault]:
         yield Fault(
             (*path, field), "TYPE_FIT", found, "leave None out: it means that there is none"
         )
+    elif holder is not None and parsed.text not in HELD_TYPES.get(holder, (parsed.text,)):
+        todo = f"use {' or '.join(HELD_TYPES[holder])}"
+        yield Fault((*path, field), "TYPE_FIT", f"{shown(text)} in {_article(holder)}", todo)
     if not parsed.holds_memory:
         for size in ("dtype", "shape", "elements"):
             if getattr(value, size) is not None:
                 found = f"{size} for {parsed.text}, which holds no tensor, array or bytes"
                 yield Fault((*path, size), "FIELD_FIT", found, "remove it, or mend the type")
-    if value.ring is not None and value.ring.axis is not None and not _joins(parsed):
+    in_frames = value.ring is not None and value.ring.axis is not None
+    if in_frames and holder == "LatentBuffer" and not _joins(parsed):
         found = f"frames along an axis of {parsed.text}"
         todo = "count in items, or use torch.Tensor or np.ndarray items"
         yield Fault((*path, "ring", "axis"), "TYPE_FIT", found, todo)

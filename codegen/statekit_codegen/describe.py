@@ -6,8 +6,8 @@ returned as lines for `layout.docstring`.
 
 from __future__ import annotations
 
-from statekit.spec import ModelSpec, Ring, Update, ValueSpec
-from statekit_codegen.language import Value
+from statekit.spec import Index, ModelSpec, Ring, Update, ValueSpec
+from statekit_codegen.language import Tolerance, Value
 from statekit_codegen.layout import wrap
 from statekit_codegen.model import Model
 
@@ -123,10 +123,21 @@ def _facts(spec: ModelSpec, value: ValueSpec, words: Value) -> list[tuple[str, s
     facts = [("Bucket", f"{bucket}, operations: {', '.join(value.operations) or 'none'}.")]
     if value.device != "none" or value.size is not None:
         facts.append(_memory(value, words))
-    if value.update != "replaced":
+    if value.object == "FixedState":
+        facts.append(("Update", "in place, at addresses that stay the same."))
+    elif value.update != "replaced":
         facts.append(("Update", _UPDATES[value.update]))
     if value.ring is not None:
         facts.append(("Bound", _bound(value.ring)))
+    if value.index is not None:
+        facts.append(("Keys", _keys(value.index)))
+    if value.codec is not None:
+        facts.append(("Kept as", f"{value.codec.cast}; readers get the original dtype."))
+    if value.lifetime == "request":
+        text = "a request; cleared when the last lease on the session ends."
+        facts.append(("Lifetime", text))
+    if words.tolerance is not None:
+        facts.append(("Tolerance", _tolerance(words.tolerance)))
     facts.append(("Cleared by", f"{', '.join(spec.cleared_by(value.name)) or 'nothing'}."))
     return facts
 
@@ -145,7 +156,22 @@ def _memory(value: ValueSpec, words: Value) -> tuple[str, str]:
 
 
 def _bound(ring: Ring) -> str:
+    if ring.nbytes is not None:
+        return f"the newest entries that fit in {ring.nbytes} bytes."
     if ring.bound is None:
         return f"none; {_sentence(ring.unbounded)}"
     unit = "items" if ring.axis is None else f"frames along axis {ring.axis}"
+    if ring.sink is not None:
+        return f"{ring.bound} {unit}: the first {ring.sink}, and the newest."
     return f"the newest {ring.bound} {unit}."
+
+
+def _keys(index: Index) -> str:
+    shape = ", ".join(index.shape) + ("," if len(index.shape) == 1 else "")
+    return f"({shape}) {index.dtype}, the nearest by {index.metric}."
+
+
+def _tolerance(tolerance: Tolerance) -> str:
+    parts = {"atol": tolerance.atol, "rtol": tolerance.rtol}
+    given = ", ".join(f"{name} {number:g}" for name, number in parts.items() if number)
+    return f"{given} in tests; {_sentence(tolerance.why)}"

@@ -10,14 +10,19 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from statekit_codegen import json_schema_patterns as patterns
-from statekit_codegen.check_values import HOLDERS, NEEDED, NOT_IN_NUMPY
+from statekit_codegen.check_rings import RING_FIELDS
+from statekit_codegen.check_values import HOLDERS, KINDS, NEEDED, NOT_IN_NUMPY
 
-__all__ = ["FAMILY", "RESET", "RING", "SHARDING", "VALUE"]
+__all__ = ["FAMILY", "RESET", "RING", "SHARDING", "TOLERANCE", "VALUE"]
 
 Definition = dict[str, Any]
 
 _NULL: Definition = {"type": "null"}
 _SAID: Definition = {"not": _NULL}
+
+
+_RING = ("axis", "bound", "growth", "nbytes", "sink", "unbounded")
+_ABOVE_0: Definition = {"type": "number", "exclusiveMinimum": 0}
 
 
 def _given(*keys: str) -> Definition:
@@ -39,8 +44,8 @@ def _if(condition: Definition, then: Definition) -> Definition:
     return {"if": condition, "then": then}
 
 
-def _one_of(first: str, second: str) -> Definition:
-    return {"oneOf": [_given(first), _given(second)]}
+def _one_of(*keys: str) -> Definition:
+    return {"oneOf": [_given(key) for key in keys]}
 
 
 def _matching(pattern: str) -> Definition:
@@ -61,9 +66,16 @@ def _by_holder() -> Iterator[Definition]:
     yield _if(carried, _fields_of("attrs"))
     acted_on = _having(bucket={"const": "StateObject"})
     yield _if(acted_on, _given("object"))
-    for kind in ("LatentBuffer", "EncodeOnce", "HeldValue"):
+    for kind in KINDS:
         this = _having(bucket={"const": "StateObject"}, object={"const": kind})
         yield _if(this, _fields_of(kind))
+    for kind, fields in RING_FIELDS.items():
+        this = _having(bucket={"const": "StateObject"}, object={"const": kind})
+        ring = _silent(*(field for field in _RING if field not in fields))
+        if kind == "WindowedKV":
+            window = _given("bound", "axis")
+            ring = {**window, "properties": {**window["properties"], **ring["properties"]}}
+        yield _if(this, {"properties": {"ring": ring}})
     has_families = _having(family={"type": "array", "minItems": 1})
     yield {
         "if": has_families,
@@ -96,11 +108,20 @@ def _by_type() -> Iterator[Definition]:
     for size in ("dtype", "shape", "elements"):
         yield _if(_given(size), memory)
     joins = _having(item=_matching(f"{patterns.only([_TENSOR])}|{patterns.only([_ARRAY])}"))
-    yield _if(_having(ring=_having(axis={"type": "integer"})), joins)
+    yield _if(_IN_FRAMES, joins)
     yield _if(_having(view={"type": "object"}), joins)
+    yield _if(_given("tolerance"), _type_of(r"Tensor|ndarray|float"))
     odd = _having(dtype={"enum": list(NOT_IN_NUMPY)})
     yield _if(odd, _type_of("ndarray", absent=True))
 
+
+_IN_FRAMES = {
+    "allOf": [
+        _having(ring=_having(axis={"type": "integer"})),
+        {"not": _having(object={"const": "WindowedKV"})},
+    ]
+}
+"""A buffer whose bound counts parts of its items."""
 
 _TENSOR, _ARRAY = "torch.Tensor", "np.ndarray"
 _FORMS = ("array", "boolean", "integer", "null", "number", "object", "string")
@@ -127,14 +148,17 @@ def _mentions(names: Collection[str]) -> str:
 FAMILY = [_one_of("members", "count")]
 RESET = [_one_of("clears", "keeps")]
 RING = [
-    _one_of("bound", "unbounded"),
-    _if(_given("unbounded"), _silent("axis")),
+    _one_of("bound", "nbytes", "unbounded"),
+    _if(_given("unbounded"), _silent("axis", "sink")),
     _if(_given("bound"), _silent("growth")),
+    _if(_given("nbytes"), _silent("growth", "axis", "sink")),
 ]
+TOLERANCE = [{"anyOf": [_having(atol=_ABOVE_0), _having(rtol=_ABOVE_0)]}]
 SHARDING = [_one_of("over", "rank"), _if(_given("rank"), _silent("dim"))]
 VALUE = [
     *_by_holder(),
     {"not": _given("shape", "elements")},
-    _if(_having(ring=_having(axis={"type": "integer"})), _silent("elements")),
+    _if(_IN_FRAMES, _silent("elements")),
+    _if(_having(lifetime={"const": "request"}), _silent("pending")),
     *_by_type(),
 ]

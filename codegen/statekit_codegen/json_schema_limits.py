@@ -19,6 +19,7 @@ from statekit.expressions import MAX_VALUE
 from statekit_codegen import json_schema_patterns as patterns
 from statekit_codegen import language
 from statekit_codegen.check_keys import KEY_CHARACTERS, MAX_KEY_CHARS, TEXT
+from statekit_codegen.check_kinds import FLOATING
 from statekit_codegen.check_names import (
     CAPS,
     CONSTANTS_OF_PYTHON,
@@ -29,7 +30,14 @@ from statekit_codegen.check_names import (
     reserved_at,
 )
 from statekit_codegen.check_values import DEVICE, DEVICES
-from statekit_codegen.json_schema_conditions import FAMILY, RESET, RING, SHARDING, VALUE
+from statekit_codegen.json_schema_conditions import (
+    FAMILY,
+    RESET,
+    RING,
+    SHARDING,
+    TOLERANCE,
+    VALUE,
+)
 from statekit_codegen.model import Path
 
 __all__ = ["SHARED", "conditions_of", "limits_of", "names_of", "shared"]
@@ -104,6 +112,12 @@ def _entries(name: str) -> Definition:
 _AT_LEAST_1 = {"minimum": 1}
 _AT_LEAST_0 = {"minimum": 0}
 
+
+def _bound(least: int) -> Definition:
+    named = _text(patterns.whole(PLAIN), "A number, or the name of a constant or a parameter.")
+    return {"anyOf": [{**_COUNT, "minimum": least}, named]}
+
+
 _LIMITS: dict[tuple[Language, str], Definition] = {
     (language.Schema, "statekit"): {
         "minimum": language.LANGUAGE_VERSION,
@@ -118,13 +132,13 @@ _LIMITS: dict[tuple[Language, str], Definition] = {
         maxLength=MAX_KEY_CHARS,
     ),
     (language.Growth, "every_steps"): _AT_LEAST_1,
-    (language.Ring, "bound"): {
-        "anyOf": [
-            _COUNT,
-            _text(patterns.whole(PLAIN), "A number, or the name of a constant or a parameter."),
-        ]
-    },
+    (language.Ring, "bound"): _bound(1),
+    (language.Ring, "sink"): _bound(0),
     (language.Ring, "axis"): _AT_LEAST_0,
+    (language.Index, "dtype"): {"enum": list(DTYPE_NBYTES)},
+    (language.Codec, "cast"): {"enum": list(FLOATING)},
+    (language.Tolerance, "atol"): _AT_LEAST_0,
+    (language.Tolerance, "rtol"): _AT_LEAST_0,
     (language.ConcatView, "concat"): _AT_LEAST_0,
     (language.Rebuild, "sources"): shared("text"),
     (language.Rebuild, "cost_ms"): _AT_LEAST_0,
@@ -157,9 +171,17 @@ _LIMITS: dict[tuple[Language, str], Definition] = {
     (language.Reset, "keeps"): shared("name"),
 }
 
+_VARIANT: Definition = {
+    "type": "object",
+    **_entries("symbol"),
+    "minProperties": 1,
+    "additionalProperties": {"type": "integer", "minimum": -MAX_VALUE, "maximum": MAX_VALUE},
+}
+
 _NAMES: dict[tuple[Language, str], Definition] = {
     (language.Schema, "outside"): _entries("name"),
     (language.Schema, "symbols"): _entries("symbol"),
+    (language.Schema, "variants"): {**_entries("name"), "additionalProperties": _VARIANT},
     (language.Schema, "constants"): _entries("constant"),
     (language.Schema, "parameters"): _entries("member"),
     (language.Schema, "families"): _entries("member"),
@@ -174,6 +196,7 @@ _CONDITIONS: dict[Language, list[Definition]] = {
     language.Family: FAMILY,
     language.Ring: RING,
     language.Sharding: SHARDING,
+    language.Tolerance: TOLERANCE,
     language.Value: VALUE,
     language.Reset: RESET,
 }

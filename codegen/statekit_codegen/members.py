@@ -1,7 +1,8 @@
 """Members: what a generated class consists of, one context for the templates each.
 
-Owns the code of a value, of an object, of a reset: names, types, arguments. Not here: their
-docstrings (`describe`), the layout (`layout`, templates), the module around them (`render`).
+Owns the code of a value, of an object, of a reset: names, types, arguments. Not here: what a
+property reads and writes (`accessors`), how an object is built (`allocation`), docstrings
+(`describe`), the layout (`layout`, templates), the module around them (`render`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any
 
 import attrs
 
-from statekit.errors import SchemaError
 from statekit.spec import ValueSpec
 from statekit_codegen import describe
+from statekit_codegen.accessors import accessor, held_whole, type_of
+from statekit_codegen.allocation import allocation, unusable
 from statekit_codegen.layout import (
     Call,
     Dict,
@@ -29,7 +31,6 @@ from statekit_codegen.layout import (
     string,
 )
 from statekit_codegen.model import Model
-from statekit_codegen.type_grammar import TypeExpr
 
 __all__ = ["carried", "constructor", "managed", "reset", "spec_of"]
 
@@ -45,7 +46,7 @@ def carried(model: Model, value: ValueSpec) -> list[Context]:
     if words.coerce is not None:
         arguments.append(("coerce", words.coerce))
     # The type is declared: a subclass then assigns values, not descriptors, to type checkers.
-    declared = f"SessionAttr[{_type(value)}]"
+    declared = f"SessionAttr[{type_of(value)}]"
     labels = product(*(model.spec.families[name].members for name in value.families))
     found = []
     for name, member in zip(model.spec.keys_of(value), labels, strict=True):
@@ -77,9 +78,9 @@ def constructor(model: Model) -> Context:
 def managed(model: Model, value: ValueSpec) -> Context:
     """The members of a StateObject value: two properties, or for a family a method."""
     assert value.object is not None
-    item = _type(value)
+    item = type_of(value)
     held = f"{value.object}[{item}]"
-    building = Call(f"{held}().allocate", _allocation(model, value))
+    building = Call(f"{held}().allocate", allocation(model, value))
     shared = {
         "name": value.name,
         "build_header": header("build", [], held, _METHOD),
@@ -123,15 +124,6 @@ def spec_of(value: Any) -> Expr:
     return literal(value)
 
 
-def _type(value: ValueSpec) -> str:
-    return TypeExpr.parse(value.type).render(value.dtype)
-
-
-def _optional(value: ValueSpec) -> str:
-    rendered = _type(value)
-    return rendered if TypeExpr.parse(value.type).optional else f"{rendered} | None"
-
-
 def _found(key: str, value: ValueSpec) -> str:
     assert value.object is not None
     return line("return ", Call("self._object", [("", key), ("", "build"), ("", value.object)]), 8)
@@ -139,46 +131,17 @@ def _found(key: str, value: ValueSpec) -> str:
 
 def _single(model: Model, value: ValueSpec, held: str) -> Context:
     name = value.name
-    view = model.schema.values[name].view
-    behind = f"self.{name}_object"
-    if value.object in ("EncodeOnce", "HeldValue"):
-        given, taken, got = "payload", _optional(value), _optional(value)
-        once = ", once" if value.object == "EncodeOnce" else ""
-        parked = " until it has been parked" if value.park is not None else ""
-        closing = (
-            f"Reads as what was stored, the very same{parked}, or None. Assigning stores it{once}; "
-            "assigning None clears it."
-        )
-        read = Call(f"{behind}.view")
-        write = [
-            "        if payload is None:",
-            line("", Call(f"{behind}.clear"), _NESTED),
-            "        else:",
-            line("", Call(f"{behind}.commit", [("", "payload")]), _NESTED),
-        ]
-    elif view == "list":
-        given, taken, got = "items", f"Iterable[{_type(value)}]", f"list[{_type(value)}]"
-        closing = "Reads as a new list; assigning replaces all items."
-        read = Call(f"{behind}.view")
-        write = [line("", Call(f"{behind}.replace", [("", "items")]), _METHOD)]
-    else:
-        given, taken, got = "joined", _optional(value), _optional(value)
-        closing = (
-            f"Reads as all items joined along axis {view.concat}, or None. Assigning replaces "
-            "them all by one; assigning None clears them."
-        )
-        read = Call(f"{behind}.joined", [("", literal(view.concat))])
-        items = "[] if joined is None else [joined]"
-        write = [line("", Call(f"{behind}.replace", [("", items)]), _METHOD)]
+    found = accessor(value, model.schema.values[name])
+    closing = found.closing
     return {
         "template": "single.py.jinja",
         "holder_header": header(f"{name}_object", ["self"], held, _CLASS),
         "holder_docstring": docstring(describe.describe_holder(value), _METHOD),
-        "getter_header": header(name, ["self"], got, _CLASS),
+        "getter_header": header(name, ["self"], found.got, _CLASS),
         "docstring": docstring(describe.describe_value(model, value, _METHOD, closing), _METHOD),
-        "read": line("return ", read, _METHOD),
-        "setter_header": header(name, ["self", f"{given}: {taken}"], "None", _CLASS),
-        "write": write,
+        "read": line("return ", found.read, _METHOD),
+        "setter_header": header(name, ["self", f"{found.given}: {found.taken}"], "None", _CLASS),
+        "write": found.write,
     }
 
 
@@ -196,7 +159,7 @@ def _family(model: Model, value: ValueSpec, held: str) -> Context:
         template = template.removesuffix(f"{{{last}}}")
     key = _key_expression(model, value, template, texts)
     if numbered:
-        returns = f"ObjectFamily[{_type(value)}]"
+        returns = f"ObjectFamily[{held_whole(value)}]"
         call = Call("ObjectFamily", [("", "self._session"), ("", key), ("", "build")])
         found = line("return ", call, _METHOD)
     else:
@@ -226,7 +189,7 @@ def _key_expression(model: Model, value: ValueSpec, template: str, texts: dict[s
     """A literal, or an f-string over the texts of the members."""
     parts = re.split(r"\{([^{}]*)\}", template)
     if sorted(parts[1::2]) != sorted(texts):
-        raise _unusable(
+        raise unusable(
             model,
             value,
             "key",
@@ -243,57 +206,3 @@ def _key_expression(model: Model, value: ValueSpec, template: str, texts: dict[s
         else:
             source += part.replace("{", "{{").replace("}", "}}")
     return "f" + string(source)
-
-
-def _allocation(model: Model, value: ValueSpec) -> list[tuple[str, Expr]]:
-    """The arguments of `allocate`."""
-    arguments: list[tuple[str, Expr]] = []
-    ring = value.ring
-    if ring is not None and ring.bound is not None:
-        arguments.append(("maxlen", _bound(model, value, ring.bound)))
-        if ring.axis is not None:
-            arguments.append(("axis", literal(ring.axis)))
-    if value.on_commit:
-        steps: list[tuple[str, Expr]] = []
-        if "detach" in value.on_commit:
-            steps.append(("detach", "True"))
-        if "move" in value.on_commit:
-            if value.device in ("model", "none"):
-                raise _unusable(
-                    model,
-                    value,
-                    "on_commit",
-                    "ON_COMMIT_MOVE",
-                    f"move with device: {value.device}, which names no device",
-                    "name the device, such as cpu, or do not move",
-                )
-            steps.append(("device", string(value.device)))
-        if "compact" in value.on_commit:
-            steps.append(("compact", "True"))
-        arguments.append(("on_commit", Call("OnCommit", steps)))
-    if value.update != "replaced" and value.object != "EncodeOnce":
-        arguments.append(("update", string(value.update)))
-    return arguments
-
-
-def _bound(model: Model, value: ValueSpec, bound: str) -> str:
-    if bound in model.spec.constants or bound in model.spec.parameters:
-        return f"self.{bound}"
-    if re.fullmatch("[1-9][0-9]*", bound):
-        return bound
-    raise _unusable(
-        model,
-        value,
-        "ring.bound",
-        "RING_BOUND",
-        f"the bound {bound!r}",
-        "use a positive number, a constant or a parameter",
-    )
-
-
-def _unusable(
-    model: Model, value: ValueSpec, key: str, rule: str, found: str, todo: str
-) -> SchemaError:
-    """A problem that, `move` aside, `check` has refused already."""
-    path = ("values", value.name, *key.split("."))
-    return SchemaError([model.loaded.positions.problem(path, rule, found, todo)])

@@ -58,10 +58,17 @@ class Loaded:
 
 @attrs.frozen
 class Model:
-    """A schema whose references and grammars hold, beside the spec that follows from it."""
+    """A schema whose references and grammars hold, beside the spec that follows from it.
+
+    Attributes:
+        loaded: the file.
+        spec: what follows from it.
+        variant: which of its variants the symbols of `spec` are those of; empty: the file's own.
+    """
 
     loaded: Loaded
     spec: ModelSpec
+    variant: str = ""
 
     @property
     def schema(self) -> Schema:

@@ -48,6 +48,7 @@ _SECTIONS = (
             "DreamZeroStateAdapter",
             "Cosmos3StateAdapter",
             "hand_over",
+            "maybe_adapter",
         ),
     ),
     _Section(
@@ -58,6 +59,8 @@ _SECTIONS = (
             "EncodeOnce",
             "HeldValue",
             "FixedState",
+            "WindowedKV",
+            "RetrievalStore",
             "EngineHandle",
         ),
     ),

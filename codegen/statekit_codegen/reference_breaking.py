@@ -57,7 +57,16 @@ _NEW = "{bucket: attrs, type: bool, default: false, device: none}"
 
 _KINDS = (
     _kind("texts, comments, the order of values", "Frames since the last => Frames since a"),
-    _kind("`decision`, `measured`, `park`, `rebuild`, `sharding`", "tiers: [disk => tiers: [host"),
+    _kind(
+        "`decision`, `measured`, `park`, `rebuild`, `sharding`",
+        "tiers: [disk]}⏎    decision: {operations: [accumulate, park], why: Grows => "
+        "tiers: [host]}⏎    decision: {operations: [accumulate, park], why: Grows",
+    ),
+    _kind(
+        "`tolerance`, `questions`, `variants`",
+        "tolerance: {atol: 0.0000007, => tolerance: {atol: 0.0000008,",
+        "large: {H: 704, => large: {H: 720,",
+    ),
     _kind("a value is added", f"{_COUNT} =>   muted: {_NEW}⏎{_COUNT}"),
     _kind(
         "a value is added to an atomic group",
@@ -75,7 +84,7 @@ _KINDS = (
     _kind(
         "a carried value becomes a `HeldValue`",
         "attrs⏎    doc: The encoder's => StateObject⏎    object: HeldValue⏎    doc: The encoder's",
-        " | None⏎    default: null => ",
+        "list[torch.Tensor | None] | None⏎    default: null => list[torch.Tensor | None]",
     ),
     _kind("a type takes more", "list[torch.Tensor | None] => str | list[torch.Tensor | None]"),
     _kind("a type takes less", "list[torch.Tensor | None] | None => list[torch.Tensor] | None"),
@@ -88,6 +97,19 @@ _KINDS = (
     _kind("another `update`", "update: entries => update: in_place"),
     _kind("a bound is raised", "{bound: FRAMES_PER_CHUNK} => {bound: 8}"),
     _kind("a bound is lowered", "{bound: FRAMES_PER_CHUNK} => {bound: 2}"),
+    _kind("another `sink` of a window", "sink: 3} => sink: 2}"),
+    _kind(
+        "another metric of a store",
+        "[4, 4], dtype: float32} => [4, 4], dtype: float32, metric: dot}",
+    ),
+    _kind(
+        "a store keeps its values in another form",
+        "    ring: {nbytes =>     codec: {cast: float8_e4m3fn}⏎    ring: {nbytes",
+    ),
+    _kind(
+        "a value lives for a request only",
+        "update: entries => lifetime: request⏎    update: entries",
+    ),
     _kind("a buffer is handed out in another form", "    view: {concat: 2} =>     view: list"),
     _kind("a member is added to a family", "negative: _neg} => negative: _neg, third: _3}"),
     _kind("a member of a family is gone", 'positive: "", negative: _neg} => positive: ""}'),

@@ -28,6 +28,7 @@ def resolve(loaded: Loaded) -> spec.ModelSpec:
             name: spec.Parameter(parameter.default, parameter.minimum, parameter.maximum)
             for name, parameter in schema.parameters.items()
         },
+        variants={name: dict(numbers) for name, numbers in schema.variants.items()},
         families={
             name: spec.Family(members=dict(family.members or {}), count=_optional(family.count))
             for name, family in schema.families.items()
@@ -57,7 +58,7 @@ def _value(name: str, value: Value, line: int) -> spec.ValueSpec:
         coerce=value.coerce,
         dtype=value.dtype,
         size=_size(value),
-        update=value.update,
+        update="in_place" if value.object == "FixedState" else value.update,
         ring=_ring(value),
         on_commit=tuple(value.on_commit),
         families=tuple(value.family),
@@ -65,6 +66,10 @@ def _value(name: str, value: Value, line: int) -> spec.ValueSpec:
         park=spec.Park(tiers=tuple(value.park.tiers)) if value.park else None,
         sharding=_sharding(value.sharding),
         pending=spec.Pending(elements=_optional(value.pending.elements)) if value.pending else None,
+        index=_index(value),
+        codec=spec.Codec(cast=value.codec.cast) if value.codec else None,
+        lifetime=value.lifetime,
+        tolerance=_tolerance(value),
         measured=tuple(
             spec.Measured(nbytes=one.nbytes, hardware=one.hardware, date=one.date, at=one.at)
             for one in value.measured
@@ -92,8 +97,25 @@ def _ring(value: Value) -> spec.Ring | None:
     if ring.growth is not None:
         growth = spec.Growth(_text(ring.growth.items), ring.growth.every_steps)
     return spec.Ring(
-        bound=_optional(ring.bound), axis=ring.axis, unbounded=ring.unbounded or "", growth=growth
+        bound=_optional(ring.bound),
+        axis=ring.axis,
+        sink=_optional(ring.sink),
+        nbytes=_optional(ring.nbytes),
+        unbounded=ring.unbounded or "",
+        growth=growth,
     )
+
+
+def _index(value: Value) -> spec.Index | None:
+    index = value.index
+    if index is None:
+        return None
+    return spec.Index(tuple(_text(extent) for extent in index.shape), index.dtype, index.metric)
+
+
+def _tolerance(value: Value) -> spec.Tolerance | None:
+    tolerance = value.tolerance
+    return spec.Tolerance(tolerance.atol, tolerance.rtol) if tolerance else None
 
 
 def _rebuild(value: Value) -> spec.Rebuild | None:

@@ -26,11 +26,15 @@ __all__ = ["Bound", "Growth", "ResetRow", "Review", "Row", "Total", "review"]
 
 @attrs.frozen
 class Bound:
-    """What a buffer keeps at most: `limit` of `unit`, which the schema writes as `text`."""
+    """What a buffer keeps at most: `limit` of `unit`, which the schema writes as `text`.
+
+    The first `sink` of them stay for good; None for a buffer that keeps none so.
+    """
 
     limit: int
     unit: str
     text: str
+    sink: int | None = None
 
 
 @attrs.frozen
@@ -177,11 +181,16 @@ def _row(model: Model, held: ValueBytes, used: Mapping[str, int]) -> Row:
 
 def _bound(spec: ModelSpec, value: ValueSpec, used: Mapping[str, int]) -> Bound | None:
     ring = value.ring
-    if ring is None or ring.bound is None:
+    text = None if ring is None else ring.bound or ring.nbytes
+    if ring is None or text is None:
         return None
-    limit = Expression.parse(ring.bound).evaluate(spec.environment(used))
+    numbers = spec.environment(used)
+    limit = Expression.parse(text).evaluate(numbers)
+    if ring.nbytes is not None:
+        return Bound(limit, "bytes", text)
+    sink = None if ring.sink is None else Expression.parse(ring.sink).evaluate(numbers)
     unit = "item" if ring.axis is None else "frame"
-    return Bound(limit, unit if limit == 1 else f"{unit}s", ring.bound)
+    return Bound(limit, unit if limit == 1 else f"{unit}s", text, sink)
 
 
 def _growth(declared: DeclaredBytes | None) -> Growth | None:

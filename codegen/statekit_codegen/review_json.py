@@ -31,6 +31,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "class": "name of the generated class",
         "file": "the schema, relative to the project",
         "doc": "what the state is",
+        "variant": "the variant that the figures were computed for, or null",
         "numbers": "symbols, constants and parameters that the figures were computed with",
         "overridden": "names of the numbers that are not the schema's own",
         "values": "list of values, in the schema's order",
@@ -41,7 +42,9 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "parameters": "as in the schema",
         "families": "as in the schema",
         "inputs": "as in the schema",
+        "variants": "as in the schema",
         "outside": "as in the schema",
+        "questions": "as in the schema",
     },
     "value": {
         "name": "its name",
@@ -56,7 +59,8 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "device": "`none` where it holds no memory",
         "dtype": "the element type, or null",
         "members": "how many times it exists in one session",
-        "bound": "`limit` and `unit` of a ring, and `text` as the schema has it; or null",
+        "bound": "`limit` and `unit` of a ring, `text` as the schema has it, and `sink`: how many "
+        "of the first stay for good, or null; or null",
         "unbounded": "why a buffer has no bound, or null",
         "nbytes": "bytes of all members in one session, in the steady state; one item where it "
         "has no bound; null where nobody can compute them",
@@ -73,6 +77,11 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "rebuild": "`sources`, `cost` and `cost_ms`, or null",
         "park": "`tiers`, or null",
         "sharding": "`over`, `dim` and `rank`, all null where every rank holds the same; or null",
+        "index": "of the keys of a store: `shape`, `dtype` and `metric`; or null",
+        "codec": "the form in which a store keeps its values: `cast`; or null",
+        "lifetime": "`session` or `request`",
+        "tolerance": "`atol` and `rtol` of tests, or null",
+        "questions": "what is still to be found out about it",
         "measured": "list of `nbytes`, `hardware`, `date` and `at`",
     },
     "total": {
@@ -103,6 +112,7 @@ def _model(review: Review) -> dict[str, Any]:
         "class": schema.class_,
         "file": review.model.file,
         "doc": schema.doc,
+        "variant": review.model.variant or None,
         "numbers": dict(review.numbers),
         "overridden": list(review.overridden),
         "values": [_value(row, review.sessions) for row in review.rows],
@@ -113,7 +123,9 @@ def _model(review: Review) -> dict[str, Any]:
         "parameters": {n: attrs.asdict(parameter) for n, parameter in schema.parameters.items()},
         "families": {name: attrs.asdict(family) for name, family in schema.families.items()},
         "inputs": {name: attrs.asdict(source) for name, source in schema.inputs.items()},
+        "variants": {name: dict(numbers) for name, numbers in schema.variants.items()},
         "outside": dict(schema.outside),
+        "questions": list(schema.questions),
     }
 
 
@@ -132,6 +144,7 @@ def _value(row: Row, sessions: int) -> dict[str, Any]:
         "sessions_nbytes": None if row.nbytes is None else row.nbytes * sessions,
         "cleared_by": list(row.cleared_by),
         "why": row.why or None,
+        "questions": list(row.words.questions),
     }
     record = {**attrs.asdict(spec), **computed}
     return {name: record[name] for name in FIELDS["value"]}

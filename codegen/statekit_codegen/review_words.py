@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from statekit.expressions import Expression
-from statekit.spec import Bucket, Measured, Sharding, Tier, Update
+from statekit.spec import Bucket, Index, Measured, Sharding, Tier, Update, ValueSpec
+from statekit_codegen.language import Tolerance
 from statekit_codegen.review import Growth, ResetRow, Review, Row, Total
 from statekit_codegen.units import format_nbytes
 
@@ -16,12 +17,14 @@ __all__ = [
     "device_words",
     "facts",
     "growth_words",
+    "index_words",
     "notes",
     "number_words",
     "object_words",
     "one_line",
     "sections",
     "sessions_words",
+    "tolerance_words",
     "total_extras",
 ]
 
@@ -45,12 +48,18 @@ def object_words(row: Row) -> str:
 
 def bound_words(row: Row) -> str:
     """What ends the growth of the value."""
-    if row.bound is not None:
-        limit = f"{row.bound.limit} {row.bound.unit}"
-        given = row.bound.text == str(row.bound.limit)
-        return limit if given else f"{limit} ({row.bound.text})"
+    bound = row.bound
+    if bound is not None:
+        limit = f"{bound.limit} {bound.unit}"
+        if bound.unit == "bytes":
+            limit = format_nbytes(bound.limit)
+        given = bound.text == str(bound.limit)
+        sink = f", the first {bound.sink} for good" if bound.sink else ""
+        return (limit if given else f"{limit} ({bound.text})") + sink
     if row.spec.ring is not None:
         return "no bound"
+    if row.spec.object == "FixedState":
+        return "fixed size, in place"
     return "written once" if row.spec.object == "EncodeOnce" else "fixed size"
 
 
@@ -72,13 +81,15 @@ def bytes_words(nbytes: int | None) -> str:
 
 def number_words(review: Review) -> str:
     """The numbers that the figures were computed with."""
-    return ", ".join(f"{name}={number}" for name, number in review.numbers.items())
+    variant = f"variant {review.model.variant}: " if review.model.variant else ""
+    return variant + ", ".join(f"{name}={number}" for name, number in review.numbers.items())
 
 
 def facts(review: Review, row: Row) -> str:
     """What else the schema records about a value; empty where that is nothing."""
     phrases = _facts(review, row)
-    return f"Also: {'; '.join(phrases)}." if phrases else ""
+    said = "; ".join(phrases)
+    return f"Also: {said}{'' if said.endswith(('?', '.')) else '.'}" if said else ""
 
 
 def _facts(review: Review, row: Row) -> list[str]:
@@ -98,7 +109,11 @@ def _facts(review: Review, row: Row) -> list[str]:
     if words.pending is not None:
         copy = "a pending copy" if row.nbytes is None else f"+{format_nbytes(row.pending_nbytes)}"
         found.append(f"{copy} while a step runs: {one_line(words.pending.why)}")
-    if spec.update != "replaced":
+    if spec.lifetime == "request":
+        size = "" if row.nbytes is None else f"+{format_nbytes(row.pending_nbytes)} "
+        found.append(f"{size}only while a request runs")
+    found += _kind_words(spec)
+    if spec.update != "replaced" and spec.object != "FixedState":
         found.append(_UPDATES[spec.update])
     if spec.on_commit:
         found.append(f"on commit: {', '.join(spec.on_commit)}")
@@ -111,7 +126,29 @@ def _facts(review: Review, row: Row) -> list[str]:
     if spec.sharding is not None:
         found.append(_sharding_words(spec.sharding))
     found += _measured_words(spec.measured)
+    if words.tolerance is not None:
+        why = one_line(words.tolerance.why)
+        found.append(f"tests allow {tolerance_words(words.tolerance)}: {why}")
+    if words.questions:
+        found.append(f"open: {' '.join(map(one_line, words.questions))}")
     return found
+
+
+def _kind_words(spec: ValueSpec) -> list[str]:
+    """What only a store has: its keys, and the form of its values."""
+    found = [] if spec.index is None else [f"under keys {index_words(spec.index)}"]
+    return found + ([] if spec.codec is None else [f"kept as {spec.codec.cast}"])
+
+
+def index_words(index: Index) -> str:
+    """The keys of a store."""
+    return f"[{', '.join(index.shape)}] {index.dtype}, the nearest by {index.metric}"
+
+
+def tolerance_words(tolerance: Tolerance) -> str:
+    """What may differ in tests."""
+    parts = {"atol": tolerance.atol, "rtol": tolerance.rtol}
+    return ", ".join(f"{name} {number:g}" for name, number in parts.items() if number)
 
 
 def total_extras(total: Total) -> list[str]:
@@ -128,6 +165,9 @@ def notes(review: Review) -> list[str]:
     growing = [row.spec.name for row in review.rows if row.growth is not None]
     if growing:
         found.append(f"One item is counted of what has no bound: {', '.join(growing)}.")
+    brief = [row.spec.name for row in review.rows if row.spec.lifetime == "request"]
+    if brief:
+        found.append(f"Only while a request runs, like a second copy: {', '.join(brief)}.")
     if review.unknown:
         found.append(f"Not counted, as its bytes are unknown: {', '.join(review.unknown)}.")
     if any(row.spec.sharding is not None and row.spec.sharding.over for row in review.rows):
@@ -178,6 +218,13 @@ def sections(review: Review) -> list[tuple[str, list[tuple[str, str]]]]:
             "Restored together or not at all",
             [(name, ", ".join(members)) for name, members in spec.atomic.items()],
         ),
+        (
+            "Variants",
+            [
+                (name, ", ".join(f"{symbol}={number}" for symbol, number in numbers.items()))
+                for name, numbers in spec.variants.items()
+            ],
+        ),
         ("Parameters", [(name, one_line(p.doc)) for name, p in schema.parameters.items()]),
         ("Families", [(name, one_line(family.doc)) for name, family in schema.families.items()]),
         (
@@ -185,6 +232,10 @@ def sections(review: Review) -> list[tuple[str, list[tuple[str, str]]]]:
             [(name, f"{one_line(i.doc)} ({kept[i.kept]})") for name, i in schema.inputs.items()],
         ),
         ("Held elsewhere", [(name, one_line(text)) for name, text in schema.outside.items()]),
+        (
+            "Open questions",
+            [(str(n), one_line(text)) for n, text in enumerate(schema.questions, 1)],
+        ),
     ]
     return [(title, entries) for title, entries in found if entries]
 

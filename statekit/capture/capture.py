@@ -24,6 +24,8 @@ from statekit.objects.engine_handle import EngineHandle
 from statekit.objects.fixed_state import FixedState
 from statekit.objects.held_value import HeldValue
 from statekit.objects.latent_buffer import LatentBuffer
+from statekit.objects.retrieval_store import RetrievalStore
+from statekit.objects.windowed_kv import WindowedKV
 from statekit.spec import Update
 
 if TYPE_CHECKING:
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Capture", "UncapturedError", "pictures_of"]
 
-_NOTHING_TO_SETTLE = frozenset({EncodeOnce, FixedState, HeldValue, LatentBuffer})
+_NOTHING_TO_SETTLE = frozenset(
+    {EncodeOnce, FixedState, HeldValue, LatentBuffer, RetrievalStore, WindowedKV}
+)
 _UNDECLARED_CONTAINERS = frozenset({list, dict, set})
 
 

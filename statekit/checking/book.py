@@ -15,13 +15,13 @@ from weakref import WeakKeyDictionary, ref
 import attrs
 
 from statekit.checking.arrays import arrays_of
-from statekit.checking.conformity import Finding, Surroundings, misfit, overflow, uneven
+from statekit.checking.bound import overflow, wrong_key
+from statekit.checking.conformity import Finding, Surroundings, misfit, uneven
 from statekit.checking.declaration import Declaration, Place, declarations_of
 from statekit.checking.fingerprint import Fingerprint, Print
 from statekit.checking.site import call_site
 from statekit.errors import DeclarationError
-from statekit.objects.held_value import HeldValue
-from statekit.objects.latent_buffer import LatentBuffer
+from statekit.objects.parkable import ParkableObject
 from statekit.session import SessionState
 from statekit.state_object import StateObject
 
@@ -121,7 +121,7 @@ class Book:
         """
         for place, holder, items in self._held():
             self._meet(self._record(place, holder), holder, items)
-            if place.declaration.shape is not None or place.declaration.value.update != "replaced":
+            if place.declaration.shape is not None or place.declaration.update != "replaced":
                 for item in items:  # of others, what was stored is as declared, and is still there
                     self._require(
                         place, misfit(item, place.declaration, self._around(place, holder))
@@ -180,11 +180,11 @@ class Book:
                 self._require_unchanged(record, known, item)
             if known is not None:
                 fresh[id(item)] = known
-        if isinstance(holder, LatentBuffer):
+        if holder is not None and place.declaration.value.ring is not None:
             around = self._around(place, holder, alone=True)
-            held = holder.committed() or []
-            finding = overflow(held, place.declaration, around)
-            self._require(place, finding or uneven(items, place.declaration, around))
+            self._require(place, overflow(holder, place.declaration, around))
+            self._require(place, wrong_key(holder, place.declaration, around))
+            self._require(place, uneven(items, place.declaration, around))
         if fresh.keys() != record.items.keys():
             record.items, self.edition = fresh, object()
 
@@ -197,7 +197,7 @@ class Book:
             return
         site = known.site
         self._remember(record, value)  # reported once
-        update = record.place.declaration.value.update
+        update = record.place.declaration.update
         found = f"{what} since {site}, declared `update: {update}`"
         raise self.error(record.place, found, remedy(what))
 
@@ -210,7 +210,7 @@ class Book:
         if value is None or isinstance(value, (bool, int, float, str, bytes)):
             record.items.pop(id(value), None)
             return None
-        update = record.place.declaration.value.update
+        update = record.place.declaration.update
         found = record.items[id(value)] = Fingerprint(value, update, call_site())
         self.edition = object()
         return found
@@ -231,7 +231,7 @@ class Book:
                 yield place, None, [value]
         for key, holder in session.objects.items():
             place = self.place_of(key, holder)
-            if place is not None and isinstance(holder, (HeldValue, LatentBuffer)):
+            if place is not None and isinstance(holder, ParkableObject):
                 yield place, holder, _items(holder)
 
     def _around(
@@ -278,7 +278,4 @@ def remedy(what: str) -> str:
 
 def _items(holder: StateObject[Any, Any]) -> list[Any]:
     """What an object holds, committed and staged; nothing of it where it is parked."""
-    committed, staged = holder.committed(), holder.staged()
-    if isinstance(holder, LatentBuffer):
-        return [*(committed or ()), *(staged or ())]
-    return [one for one in (committed, staged) if one is not None]
+    return holder.items() if isinstance(holder, ParkableObject) else []

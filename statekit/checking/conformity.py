@@ -27,7 +27,7 @@ from statekit.checking.symbols import Extent, Symbols
 from statekit.errors import ExpressionError
 from statekit.expressions import Expression
 
-__all__ = ["Finding", "Surroundings", "extents_of", "misfit", "overflow", "uneven"]
+__all__ = ["Finding", "Surroundings", "evaluated", "extents_of", "misfit", "uneven"]
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ class Surroundings:
         before: Sequence[Any] = (),
     ) -> None:
         self.shared = shared
-        self._given, self._others, self._before = given, others, before
+        self._given, self._others, self._before = given, others, _opened(before)
 
     def may_move(self, extent: Extent) -> bool:
         """Whether the value changes its own number, and may be the first one to do so."""
@@ -69,7 +69,7 @@ class Surroundings:
         symbols = Symbols(self._given)
         for declaration, items, alike in self._others():
             if alike and declaration.shape is not None:
-                for item in items:
+                for item in _opened(items):
                     extents = extents_of(item, declaration, self.shared)
                     symbols.learn(extents, declaration.name)
                 if self.shared <= symbols.numbers.keys():
@@ -101,8 +101,13 @@ def misfit(value: Any, declaration: Declaration, around: Surroundings) -> Findin
         if spec.dtype is not None and dtype_of(array) != spec.dtype:
             todo = f"convert it to {spec.dtype} before it is stored, or mend `dtype`"
             return Finding(f"{place} is {dtype_of(array)}, declared {spec.dtype}", todo)
-    finding = _wrong_shape(value, declaration, around) if arrays else None
-    return finding or _wrong_device(arrays, spec.device, around) or _too_large(
+    if declaration.shape is not None:
+        for path, array in arrays:
+            finding = _wrong_shape(array, declaration, around)
+            if finding is not None:
+                where = f"{path}: " if path else ""
+                return Finding(f"{where}{finding.found}", finding.todo)
+    return _wrong_device(arrays, spec.device, around) or _too_large(
         arrays, declaration, around
     )  # fmt: skip
 
@@ -122,29 +127,9 @@ def extents_of(value: Any, declaration: Declaration, shared: frozenset[str]) -> 
     ]
 
 
-def overflow(
-    items: Sequence[Any], declaration: Declaration, around: Surroundings
-) -> Finding | None:
-    """Whether a ring holds more than its bound."""
-    bound, ring = declaration.bound, declaration.value.ring
-    limit = None if bound is None else _evaluate(bound, around.symbols)
-    if bound is None or ring is None or limit is None:
-        return None
-    if ring.axis is None:
-        held, unit = len(items), "items"
-    else:
-        shapes = [item.shape for item in items if len(getattr(item, "shape", ())) > ring.axis]
-        held, unit = sum(shape[ring.axis] for shape in shapes), f"frames along axis {ring.axis}"
-    if held <= limit:
-        return None
-    declared = bound.text if bound.text == str(limit) else f"{bound.text} = {limit}"
-    todo = "build the buffer with that bound (through the adapter), or mend `ring`"
-    return Finding(f"it holds {held} {unit}, declared at most {declared}", todo)
-
-
 def uneven(items: Sequence[Any], declaration: Declaration, around: Surroundings) -> Finding | None:
     """Whether the items of a buffer give a symbol different numbers."""
-    shapes = {getattr(item, "shape", None): item for item in items}
+    shapes = {getattr(item, "shape", None): item for item in _opened(items)}
     if declaration.shape is None or len(shapes) < 2:
         return None
     for item in shapes.values():
@@ -152,6 +137,11 @@ def uneven(items: Sequence[Any], declaration: Declaration, around: Surroundings)
         if finding is not None:
             return finding
     return None
+
+
+def _opened(items: Sequence[Any]) -> list[Any]:
+    """The items, and in the place of a block of several tensors these."""
+    return [part for item in items for part in (item if type(item) is tuple else (item,))]
 
 
 def _wrong_shape(value: Any, declaration: Declaration, around: Surroundings) -> Finding | None:
@@ -175,7 +165,7 @@ def _wrong_shape(value: Any, declaration: Declaration, around: Surroundings) -> 
     for dim, (expression, found) in enumerate(zip(declared, shape, strict=True)):
         if dim == declaration.frame_axis or expression.names & declaration.model.symbols.keys():
             continue
-        limit = _evaluate(expression, around.symbols)
+        limit = evaluated(expression, around.symbols)
         if limit is not None and (found > limit if expression.names else found != limit):
             most = "at most " if expression.names else ""
             wrong = f"extent {dim} is {found}, not {most}{limit}"
@@ -207,19 +197,24 @@ def _too_large(
 ) -> Finding | None:
     if not arrays or not declaration.elements:
         return None
-    limits = [_evaluate(one, around.symbols) for one in declaration.elements]
+    limits = [evaluated(one, around.symbols) for one in declaration.elements]
     known = [limit for limit in limits if limit is not None]
     if not known or len(known) < len(limits):
         return None
     count = sum(array.numel() if hasattr(array, "numel") else array.size for _, array in arrays)
+    each = ""
+    if declaration.value.object == "WindowedKV" and declaration.shape is None:
+        ring = declaration.value.ring
+        entries = arrays[0][1].shape[ring.axis or 0] if ring is not None else 1
+        count, each = -(-count // max(1, entries)), " an entry"
     if count <= max(known):
         return None
     text = declaration.elements[known.index(max(known))].text
-    found = f"it has {count} elements, declared at most {text} = {max(known)}"
+    found = f"it has {count} elements{each}, declared at most {text} = {max(known)}"
     return Finding(found, "store less, or mend `elements`")
 
 
-def _evaluate(expression: Expression, symbols: Symbols) -> int | None:
+def evaluated(expression: Expression, symbols: Symbols) -> int | None:
     """The number, or None where nobody gives all symbols, or none comes out."""
     if not expression.names <= symbols.numbers.keys():
         return None

@@ -14,7 +14,7 @@ import attrs
 
 from statekit.checking.type_text import TypeText
 from statekit.expressions import Expression
-from statekit.spec import ModelSpec, ValueSpec
+from statekit.spec import ModelSpec, Update, ValueSpec
 
 __all__ = ["Declaration", "Declarations", "Place", "declarations_of"]
 
@@ -36,6 +36,11 @@ class Declaration:
         """The schema's file and line."""
         return f"{self.model.schema or self.model.model}:{self.value.line}"
 
+    @property
+    def update(self) -> Update:
+        """How the value is changed; of a FixedState the buffers are written into, always."""
+        return "in_place" if self.value.object == "FixedState" else self.value.update
+
     @cached_property
     def type(self) -> TypeText:
         """Of the value, or of one item of a buffer."""
@@ -43,9 +48,12 @@ class Declaration:
 
     @cached_property
     def shape(self) -> tuple[Expression, ...] | None:
-        """The shape of the one tensor or array that the value or item is; None for others."""
+        """The shape of the one tensor or array that the value or item is, or of each tensor of a
+        window's block; None for others."""
         size = self.value.size
-        if size is None or size.shape is None or not self.type.is_one_array:
+        if size is None or size.shape is None:
+            return None
+        if not self.type.is_one_array and self.value.object != "WindowedKV":
             return None
         return tuple(map(Expression.parse, size.shape))
 
@@ -61,6 +69,12 @@ class Declaration:
         """The bound of a ring."""
         ring = self.value.ring
         return None if ring is None or ring.bound is None else Expression.parse(ring.bound)
+
+    @cached_property
+    def bound_nbytes(self) -> Expression | None:
+        """The bound of a ring in bytes."""
+        ring = self.value.ring
+        return None if ring is None or ring.nbytes is None else Expression.parse(ring.nbytes)
 
     @cached_property
     def frame_axis(self) -> int | None:

@@ -144,7 +144,7 @@ def _refuse_if_held(book: Book, watched: Watched, func: Any, written: torch.Tens
         return
     if book.still_holds(watched, array):
         what = f"{func} writes into {watched.print.path or 'it'}"
-        update = watched.place.declaration.value.update
+        update = watched.place.declaration.update
         raise book.error(watched.place, f"{what}, declared `update: {update}`", remedy(what))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 import attrs
 
 from statekit.evolution.difference import Difference, listed
-from statekit.evolution.record import numbers_in, read_record
+from statekit.evolution.reading import numbers_in, read_record
 from statekit.evolution.saved_data import SavedData
 from statekit.evolution.sizes import given_numbers
 from statekit.spec import ModelSpec, Parameter, ValueSpec
@@ -163,6 +163,8 @@ def _reads_as(value: ValueSpec) -> tuple[str, ...]:
     """What a reader may get where there is no data."""
     if value.bucket == "attrs":
         return (value.default,)
+    if value.object == "RetrievalStore":
+        return ("[]",)
     return ("[]", "None") if value.object == "LatentBuffer" else ("None",)
 
 

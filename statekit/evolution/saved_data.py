@@ -16,7 +16,9 @@ from statekit.evolution.sizes import (
     count_text,
     evaluated,
     ring_bound,
+    ring_sink,
     ring_text,
+    ring_unit,
     same_size,
 )
 from statekit.evolution.stored_type import StoredType
@@ -54,6 +56,9 @@ class SavedData:
         yield from _types(old, new)
         yield from self._size(old, new)
         yield from self._ring(old, new)
+        yield from self._index(old, new)
+        yield from _codec(old, new)
+        yield from _lifetime(old, new)
         for rule, was, now, why in (
             ("SNAPSHOT_COERCE", old.coerce or "", new.coerce or "", "saved data is read as it is"),
             ("SNAPSHOT_DEVICE", old.device, new.device, "the restore says where data goes"),
@@ -120,6 +125,20 @@ class SavedData:
                 "SNAPSHOT_RING", new.name, shown.was, shown.now, shown.why, shown.breaks
             )
 
+    def _index(self, old: ValueSpec, new: ValueSpec) -> Iterator[Difference]:
+        was, now = self._keys_words(old, new)
+        if was != now:
+            why = "saved keys are of another form, or another one of them is the nearest"
+            yield Difference("SNAPSHOT_INDEX", new.name, was, now, why, True)
+
+    def _keys_words(self, old: ValueSpec, new: ValueSpec) -> tuple[str, str]:
+        """The keys of both sides in words; of numbers under which they differ, if there are."""
+        pairs = [
+            (_index_text(old, was_numbers), _index_text(new, now_numbers))
+            for was_numbers, now_numbers in self.numbers
+        ]
+        return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
+
 
 @attrs.frozen
 class _Kept:
@@ -141,9 +160,15 @@ def _kept(
     why = "what was kept is kept"
     if not fits:
         why = "saved items beyond the bound would be dropped"
-    elif now is not None and before.axis != after.axis:
+    elif now is not None and _counts_otherwise(before, after):
         why, fits = "what the bound counts is not what it counted", False
-    return _Kept(ring_text(before, was), ring_text(after, now), why, not fits)
+    elif ring_sink(before, was_numbers) != ring_sink(after, now_numbers):
+        why, fits = "frames that were saved would stay for good, or would not any more", False
+    return _Kept(ring_text(before, was_numbers), ring_text(after, now_numbers), why, not fits)
+
+
+def _counts_otherwise(before: Ring, after: Ring) -> bool:
+    return before.axis != after.axis or (before.bounded and ring_unit(before) != ring_unit(after))
 
 
 def _types(old: ValueSpec, new: ValueSpec) -> Iterator[Difference]:
@@ -158,6 +183,30 @@ def _types(old: ValueSpec, new: ValueSpec) -> Iterator[Difference]:
         why = "saved elements are not converted" if stated else "one of the two is not stated"
         was, now = old.dtype or "", new.dtype or ""
         yield Difference("SNAPSHOT_DTYPE", new.name, was, now, why, stated)
+
+
+def _index_text(value: ValueSpec, numbers: Mapping[str, int]) -> str:
+    index = value.index
+    if index is None:
+        return ""
+    extents = listed(str(evaluated(extent, numbers)) for extent in index.shape)
+    return f"[{extents}] {index.dtype}, {index.metric}"
+
+
+def _codec(old: ValueSpec, new: ValueSpec) -> Iterator[Difference]:
+    was, now = (one.codec.cast if one.codec is not None else "" for one in (old, new))
+    if was != now:
+        why = "saved values are in the form of the other codec"
+        yield Difference("SNAPSHOT_CODEC", new.name, was, now, why, True)
+
+
+def _lifetime(old: ValueSpec, new: ValueSpec) -> Iterator[Difference]:
+    if old.lifetime != new.lifetime:
+        shorter = new.lifetime == "request"
+        why = "what was saved is kept from now on"
+        if shorter:
+            why = "saved data would be cleared when a request ends"
+        yield Difference("SNAPSHOT_LIFETIME", new.name, old.lifetime, new.lifetime, why, shorter)
 
 
 _Member = frozenset[tuple[str, str]]

@@ -22,7 +22,9 @@ __all__ = [
     "evaluated",
     "given_numbers",
     "ring_bound",
+    "ring_sink",
     "ring_text",
+    "ring_unit",
     "same_size",
 ]
 
@@ -65,16 +67,32 @@ def count_text(text: str, value: int | str) -> str:
 
 
 def ring_bound(ring: Ring, numbers: Mapping[str, int]) -> int | str | None:
-    """The bound of a ring; None where it has none."""
-    return None if ring.bound is None else evaluated(ring.bound, numbers)
+    """The bound of a ring, in items, frames or bytes; None where it has none."""
+    text = ring.bound if ring.nbytes is None else ring.nbytes
+    return None if text is None else evaluated(text, numbers)
 
 
-def ring_text(ring: Ring, bound: int | str | None) -> str:
+def ring_sink(ring: Ring, numbers: Mapping[str, int]) -> int | str:
+    """How many of the first frames of a ring stay for good."""
+    return 0 if ring.sink is None else evaluated(ring.sink, numbers)
+
+
+def ring_unit(ring: Ring) -> str:
+    """What the bound of a ring counts."""
+    if ring.nbytes is not None:
+        return "bytes"
+    return "items" if ring.axis is None else f"frames along axis {ring.axis}"
+
+
+def ring_text(ring: Ring, numbers: Mapping[str, int]) -> str:
     """What a ring keeps, in words."""
-    if ring.bound is None or bound is None:
+    text, bound = ring.bound or ring.nbytes, ring_bound(ring, numbers)
+    if text is None or bound is None:
         return "no bound"
-    unit = "items" if ring.axis is None else f"frames along axis {ring.axis}"
-    return f"{count_text(ring.bound, bound)} {unit}"
+    kept = f"{count_text(text, bound)} {ring_unit(ring)}"
+    if ring.sink is None:
+        return kept
+    return f"{kept}, {count_text(ring.sink, ring_sink(ring, numbers))} of them the first"
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ the bytes of `statekit.books.footprint`, and shapes as deep as lists, tuples and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 import attrs
@@ -79,20 +79,30 @@ class Watched:
         self._sum: _Sum | None = None
         self._footprint: Footprint | None = None
 
-    def look(self, value: Any, written: object | None = None, axis: int | None = None) -> Facts:
+    def look(
+        self,
+        value: Any,
+        written: object | None = None,
+        axis: int | None = None,
+        tell: Callable[[Facts], Facts] | None = None,
+    ) -> Facts:
         """The facts of `value`.
 
         Args:
             written: `StateObject.written`, read before the value was.
             axis: along which a ring counts frames.
+            tell: corrects new facts.
         """
         if written is not None and written is self._written:
             return self.facts
+        before = self.facts
         if type(value) in HOLD_NO_MEMORY:
             self._forget()
             self.facts = NO_FACTS if value is None else _PLAIN
         elif not self._look_at_parts(value, axis):
             self._look_at_all(value, written, axis)
+        if tell is not None and self.facts is not before:
+            self.facts = tell(self.facts)
         self._written = written
         return self.facts
 

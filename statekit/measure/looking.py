@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import attrs
 
 from statekit.adopted import Adopted
 from statekit.checking.declaration import declarations_of
 from statekit.measure.facts import NO_FACTS, Facts, Watched, joined
+from statekit.measure.told import told
 from statekit.session import SessionState
 from statekit.spec import Bucket
 
@@ -96,7 +98,8 @@ class Looks:
             try:
                 written = obj.written  # before what it holds
                 axis = getattr(obj, "axis", None)
-                facts = self._watch("StateObject", key).look(obj.committed(), written, axis)
+                watch = self._watch("StateObject", key)
+                facts = watch.look(obj.committed(), written, axis, partial(told, holder=obj))
             except Exception as error:
                 trouble(error)
                 facts = NO_FACTS

@@ -99,11 +99,29 @@ class FixedState(ParkableObject[Payload, "Payload | None"]):
             NotAllocatedError: the object is not allocated.
             PayloadError: names, shape, dtype or device are not those of the buffers.
         """
-        buffers = self._require("stage")
-        parts = {name: self._on_commit.apply(part) for name, part in _parts(payload).items()}
-        _check(parts, buffers)
-        over = (buffers or {}).values()
-        self._staged = {name: _at_rest(part, over) for name, part in parts.items()}
+        self.stage_beside(payload, self.buffers("stage"))
+
+    def stage_beside(self, payload: Payload, buffers: Iterable[torch.Tensor]) -> None:
+        """Stage `payload`, with a copy of what shares memory with any of `buffers`.
+
+        Raises: as `stage`.
+        """
+        own = self._require("stage")
+        parts = _parts(self._on_commit.apply(_payload(_parts(payload))))
+        _check(parts, own)
+        self._staged = {name: _at_rest(part, buffers) for name, part in parts.items()}
+
+    def stage_again(self, staged: dict[str, torch.Tensor] | None) -> None:
+        """Have staged what `staged()` was before."""
+        self._staged = staged
+
+    def buffers(self, operation: str = "buffers") -> list[torch.Tensor]:
+        """The buffers, in a new list; none before the first payload gives sizes.
+
+        Raises:
+            NotAllocatedError: the object is not allocated.
+        """
+        return list((self._require(operation) or {}).values())
 
     def _promote(self) -> None:
         before = self._require("commit")
@@ -137,8 +155,11 @@ class FixedState(ParkableObject[Payload, "Payload | None"]):
         parts: Any = self._staged if include_staged and self._staged is not None else buffers
         if parts is None:
             return None
-        shown: Any = parts[_ONE] if _ONE in parts else dict(parts)
-        return shown  # type: ignore[no-any-return]
+        return _payload(dict(parts))  # type: ignore[no-any-return]
+
+    def items(self) -> list[Any]:
+        """The buffers and the staged tensors, as payloads; nothing of what is parked."""
+        return [_payload(parts) for parts in (self.committed(), self._staged) if parts]
 
     def take_over(self, memo: Memo) -> None:
         """See `Capturable`; the buffers stay where they are if what is taken over fits."""
@@ -171,6 +192,11 @@ class FixedState(ParkableObject[Payload, "Payload | None"]):
             raise NotAllocatedError("FixedState", operation)
         buffers: dict[str, torch.Tensor] | None = self._come_back()
         return buffers
+
+
+def _payload(parts: dict[str, torch.Tensor]) -> Any:
+    """The tensor where the payload is one, else the tensors by name."""
+    return parts.get(_ONE, parts)
 
 
 def _check(parts: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor] | None) -> None:

@@ -12,6 +12,7 @@ from statekit.capture.picture import Picture
 from statekit.errors import NotAllocatedError
 from statekit.objects.frames import check_piece, newest_frames
 from statekit.objects.parkable import ParkableObject
+from statekit.objects.sizes import require_whole
 from statekit.on_commit import KEEP_AS_IS, OnCommit
 from statekit.spec import Update
 
@@ -58,11 +59,8 @@ class LatentBuffer(ParkableObject[Item, "list[Item]"]):
             ValueError: `maxlen` is below 1, or `axis` is given without it.
             TypeError: one of them is no whole number.
         """
-        for name, size in (("maxlen", maxlen), ("axis", axis)):
-            if size is not None and (not isinstance(size, int) or isinstance(size, bool)):
-                raise TypeError(f"{name} must be a whole number or None, got {size!r}")
-        if maxlen is not None and maxlen < 1:
-            raise ValueError(f"maxlen must be at least 1, got {maxlen}")
+        require_whole("axis", axis, optional=True)
+        require_whole("maxlen", maxlen, least=1, optional=True)
         if maxlen is None and axis is not None:
             raise ValueError("axis counts maxlen in frames, so it needs maxlen")
         self.reset()
@@ -205,6 +203,10 @@ class LatentBuffer(ParkableObject[Item, "list[Item]"]):
     def staged(self) -> Any:
         """The staged items; None where there are none."""
         return self._staged or None
+
+    def items(self) -> list[Item]:
+        """The items, staged ones too; nothing of what is parked."""
+        return [*(self.committed() or ()), *self._staged]
 
     def park_payload(self) -> list[Item] | None:
         """The committed items; None where there are none, or staged ones beside them."""

@@ -90,6 +90,10 @@ class ParkableObject(StateObject[Payload, View]):
         """The committed payload; None where there is nothing, or staged data beside it."""
         return self.committed() if self.staged() is None else None
 
+    def items(self) -> list[Any]:
+        """What it holds, committed and staged, each as it was stored; nothing of what is parked."""
+        return [one for one in (self.committed(), self.staged()) if one is not None]
+
     def put_away(self, payload: Any, away: Away) -> bool:
         """Hold `away` in place of `payload`; False where something else is held by now."""
         if self._held is not payload:

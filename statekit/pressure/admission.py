@@ -13,7 +13,7 @@ import attrs
 from statekit.accounting import merge_bytes
 from statekit.books.footprint import Interval
 from statekit.books.record import Record, ValueLimit
-from statekit.declared import session_at_step
+from statekit.declared import ONE_RANK, Ranks, session_at_step
 from statekit.errors import BudgetTooSmallError, SessionAdmissionError
 from statekit.pressure.release_units import ReleaseUnit, unit_of
 from statekit.spec import ModelSpec
@@ -26,7 +26,7 @@ class Promise:
     """What one session is admitted with: bytes by real device, and the limit of each value.
 
     `staying` is the part of it that a session keeps also while nobody uses it: values that can
-    neither be parked nor rebuilt.
+    neither be parked nor rebuilt, and that live longer than a request.
     """
 
     by_device: Mapping[str, int]
@@ -39,6 +39,7 @@ def promise(
     model_device: str,
     overrides: Mapping[str, int] | None = None,
     tiers: Collection[str] = (),
+    ranks: Ranks = ONE_RANK,
 ) -> Promise:
     """What `spec` declares for one session, with the second copies that a step needs.
 
@@ -47,11 +48,13 @@ def promise(
 
     Args:
         tiers: where the manager can park.
+        ranks: the ranks that share the session, and the one that is promised its part.
     """
-    key = (id(spec), model_device, tuple(sorted((overrides or {}).items())), tuple(sorted(tiers)))
+    numbers, groups = tuple(sorted((overrides or {}).items())), tuple(sorted(ranks.groups.items()))
+    key = (id(spec), model_device, numbers, tuple(sorted(tiers)), groups, ranks.rank)
     found = _promises.get(key)
     if found is None:
-        found = _promises[key] = (spec, _promise(spec, model_device, overrides, tiers))
+        found = _promises[key] = (spec, _promise(spec, model_device, overrides, tiers, ranks))
     return found[1]
 
 
@@ -63,20 +66,21 @@ def _promise(
     model_device: str,
     overrides: Mapping[str, int] | None,
     tiers: Collection[str],
+    ranks: Ranks,
 ) -> Promise:
     total: dict[str, int] = {}
     staying: dict[str, int] = {}
     limits = []
-    for one in session_at_step(spec, None, overrides, model_device=model_device):
+    for one in session_at_step(spec, None, overrides, model_device=model_device, ranks=ranks):
         value, device = one.value, one.device
         if one.nbytes is None or device == "none":
             continue
         nbytes = one.nbytes + one.pending_nbytes
         total[device] = total.get(device, 0) + nbytes
         unit = unit_of(spec, value)
-        if unit is None or not _may_go(unit, tiers):
+        if value.lifetime == "session" and (unit is None or not _may_go(unit, tiers)):
             staying[device] = staying.get(device, 0) + nbytes
-        if value.ring is None or value.ring.bound is not None:
+        if value.ring is None or value.ring.bounded:
             limits.append(
                 ValueLimit(value.name, spec.key_pattern(value), value.bucket == "attrs", nbytes)
             )

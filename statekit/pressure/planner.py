@@ -3,7 +3,8 @@
 Owns the order of release: rebuildable values, then parking, then whole sessions. Not here: how
 bytes were recorded, and how a decision is carried out. No clock, no device, no session object is
 looked at, so that every rank of a group takes the same decisions from the same facts, and a test
-can replay them.
+can replay them. Facts of a group name devices by rank, `rank1/cuda:0`: what a rank parks goes into
+its own tiers, `rank1/cpu` and `rank1/disk`.
 
     P1  Nothing of a leased session is touched.
     P2  A decision helps a device that is over its budget at that point, or it is not taken.
@@ -76,6 +77,7 @@ class _Books:
         self.budgets = facts.budgets
         self.parking_takes = facts.parking_takes
         self.used = dict(facts.used)
+        self.by_rank = any("/" in device for device in (*facts.used, *facts.budgets))
         self.over = {
             device: self.used.get(device, 0) - limit
             for device, limit in sorted(facts.budgets.items())
@@ -124,8 +126,8 @@ class _Books:
                 else:
                     del over[device]
         if tier is not None:
-            device = _DEVICE_OF[tier]
-            used[device] = used.get(device, 0) + self.parked_nbytes(frees, tier)
+            for device, nbytes in self.lands(frees, tier).items():
+                used[device] = used.get(device, 0) + nbytes
         self.decisions.append(
             Decision(
                 action,
@@ -147,13 +149,24 @@ class _Books:
             if over > 0:
                 self.over[device] = over
         if decision.tier is not None:
-            self.used[_DEVICE_OF[decision.tier]] -= self.parked_nbytes(
-                decision.frees, decision.tier
-            )
+            for device, nbytes in self.lands(decision.frees, decision.tier).items():
+                self.used[device] -= nbytes
 
-    def parked_nbytes(self, nbytes: Mapping[str, int], tier: Tier) -> int:
-        """What these bytes take in `tier`."""
-        return sum(nbytes.values()) + self.parking_takes.get(tier, 0)
+    def lands(self, nbytes: Mapping[str, int], tier: Tier) -> dict[str, int]:
+        """What these bytes take in `tier`, by device."""
+        takes, device = self.parking_takes.get(tier, 0), _DEVICE_OF[tier]
+        if not self.by_rank:
+            return {device: sum(nbytes.values()) + takes}
+        total: dict[str, int] = {}
+        for held, count in nbytes.items():
+            if count:
+                place = held[: held.rfind("/") + 1] + device
+                total[place] = total.get(place, takes) + count
+        return total
+
+    def have_room(self, places: Mapping[str, int]) -> bool:
+        """Whether all of these devices have room."""
+        return all(self.has_room(device, nbytes) for device, nbytes in places.items())
 
     def held(self, number: int, value: ValueFacts) -> Mapping[str, int]:
         """The bytes of a value by device, where it is now."""
@@ -163,9 +176,11 @@ class _Books:
         if place == _GONE:
             return {}
         if value.parked is not None and place == _PLACE_OF[value.parked]:
+            if self.by_rank:
+                return value.nbytes
             return {_DEVICE_OF[value.parked]: sum(value.nbytes.values())}
         tier: Tier = "host" if place == _ON_HOST else "disk"
-        return {_DEVICE_OF[tier]: self.parked_nbytes(value.nbytes, tier)}
+        return self.lands(value.nbytes, tier)
 
 
 def _release(books: _Books) -> None:
@@ -229,8 +244,8 @@ def _park(
                 continue
             for tier in value.tiers:
                 # What is in host memory already, wholly or in part, gains nothing by going there.
-                useful = tier == "disk" or HOST not in held
-                if useful and books.has_room(_DEVICE_OF[tier], books.parked_nbytes(held, tier)):
+                useful = tier == "disk" or not any(map(_is_host, held))
+                if useful and books.have_room(books.lands(held, tier)):
                     books.take("park", session, value.name, held, tier)
                     place[number] = _PLACE_OF[tier]
                     break
@@ -288,14 +303,15 @@ def _leave_out(books: _Books, index: int, frees: dict[str, int]) -> None:
     One that frees host memory or disk stays: what came after it may have gone into that room.
     """
     decision = books.decisions[index]
-    if decision is None or HOST in decision.frees or DISK in decision.frees:
+    if decision is None or any(_is_host(one) or _is_disk(one) for one in decision.frees):
         return
     books.decisions[index] = None
     books.take_back(decision)
     for device, nbytes in decision.frees.items():
         frees[device] = frees.get(device, 0) + nbytes
     if decision.tier is not None:
-        frees[_DEVICE_OF[decision.tier]] -= books.parked_nbytes(decision.frees, decision.tier)
+        for device, nbytes in books.lands(decision.frees, decision.tier).items():
+            frees[device] -= nbytes
 
 
 def _replay(facts: Facts, decisions: Iterable[Decision | None]) -> _Books:
@@ -306,3 +322,11 @@ def _replay(facts: Facts, decisions: Iterable[Decision | None]) -> _Books:
         action, session_id, value, frees, _, tier, sources, cost_per_byte = found
         books.take(action, sessions[session_id], value, frees, tier, sources, cost_per_byte)
     return books
+
+
+def _is_host(device: str) -> bool:
+    return device == HOST or device.endswith(f"/{HOST}")
+
+
+def _is_disk(device: str) -> bool:
+    return device == DISK or device.endswith(f"/{DISK}")

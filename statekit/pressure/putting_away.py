@@ -4,7 +4,8 @@ Owns the unit in which values are parked: objects of one session in one image, s
 share is shared again afterwards. The tiers themselves are `statekit.parking`.
 
     U1  Until `put_away` returns, every object holds what it held; from then on the parked copy is
-        good, until `bring_back` has given every object its payload again.
+        good, until `bring_back` has given every object its payload again. `put_away` is
+        `begin_putting_away` and `finish`: who does both may ask others in between, and `abort`.
     U2  An object that is used while it is away brings its whole unit back first.
     U3  A payload that was changed while its copy was being made is not put away.
     U4  What comes back goes to the object that it was taken from, and to no other one that is
@@ -21,6 +22,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import attrs
+
 from statekit.accounting import SeenStorages, device_bytes
 from statekit.books.footprint import Footprint
 from statekit.image.taking import Image, take_image
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from statekit.parking.tier import Parked, Tier
     from statekit.session import SessionState
 
-__all__ = ["ParkedUnit", "put_away"]
+__all__ = ["ParkedUnit", "PuttingAway", "begin_putting_away", "put_away"]
 
 
 class ParkedUnit:
@@ -136,6 +139,46 @@ class ParkedUnit:
         self._parked.discard()
 
 
+@attrs.frozen(eq=False)
+class PuttingAway:
+    """A good copy of values that are where they were still; ends by `finish` or `abort`."""
+
+    _record: Record
+    _objects: Mapping[str, ParkableObject[Any, Any]]
+    _payloads: Mapping[str, Any]
+    _looks: Mapping[str, Footprint]
+    _image: Image
+    _parked: Parked
+    _tier: Tier
+    _when_back: Callable[[ParkedUnit], None]
+
+    def finish(self) -> ParkedUnit | None:
+        """Let go of the originals, or return None where the session is used or changed by now.
+
+        Call with the record's `transition` held.
+        """
+        changed = any(
+            self._objects[key].park_payload() is not payload
+            or not self._looks[key].unchanged(payload)
+            for key, payload in self._payloads.items()
+        )
+        if changed or not self._record.may_go():
+            self.abort()
+            return None
+        unit = ParkedUnit(
+            self._record, self._objects, self._parked, self._tier, self._image, self._when_back
+        )
+        self._record.units.append(unit)
+        for key, obj in self._objects.items():
+            if not obj.put_away(self._payloads[key], Away(unit, key)):
+                unit.let_go(key)
+        return unit if unit.keys else None
+
+    def abort(self) -> None:
+        """Let go of the copy."""
+        self._parked.discard()
+
+
 def put_away(
     record: Record,
     keys: Iterable[str],
@@ -146,6 +189,22 @@ def put_away(
 
     Call with the record's `transition` held. Whether the session may go is asked before the copy
     and again when it is made.
+
+    Raises: as `begin_putting_away`.
+    """
+    putting = begin_putting_away(record, keys, tier, when_back)
+    return None if putting is None else putting.finish()
+
+
+def begin_putting_away(
+    record: Record,
+    keys: Iterable[str],
+    tier: Tier,
+    when_back: Callable[[ParkedUnit], None],
+) -> PuttingAway | None:
+    """Copy the objects under `keys` into `tier`; None where nothing of them can be put away.
+
+    Call with the record's `transition` held.
 
     Raises:
         UnparkableError: a payload cannot be parked; nothing was done.
@@ -172,19 +231,7 @@ def put_away(
     except BaseException:
         parking.abort()
         raise
-    changed = any(
-        objects[key].park_payload() is not payload or not looks[key].unchanged(payload)
-        for key, payload in payloads.items()
-    )
-    if changed or not record.may_go():
-        parked.discard()
-        return None
-    unit = ParkedUnit(record, objects, parked, tier, image, when_back)
-    record.units.append(unit)
-    for key, obj in objects.items():
-        if not obj.put_away(payloads[key], Away(unit, key)):
-            unit.let_go(key)
-    return unit if unit.keys else None
+    return PuttingAway(record, objects, payloads, looks, image, parked, tier, when_back)
 
 
 def _held_by_others(session: SessionState, going: Iterable[str]) -> SeenStorages:

@@ -19,7 +19,6 @@ import attrs
 
 from statekit.capture.capture import UncapturedError, pictures_of
 from statekit.errors import PayloadError, UnparkableError, UnsavableError
-from statekit.objects.latent_buffer import LatentBuffer
 from statekit.objects.parkable import Away
 from statekit.snapshot.about import About
 from statekit.snapshot.kinds import KINDS, as_plain
@@ -111,6 +110,9 @@ def _left_out(session: SessionState, without: Collection[str], place: str) -> se
                 keys.update(
                     key for key in (*session.attrs, *session.names) if pattern.fullmatch(key)
                 )
+    for carried, pattern in session.adopted.passing:  # its request will be over
+        there = session.attrs if carried else session.names
+        keys.update(key for key in tuple(there) if pattern.fullmatch(key))
     return keys
 
 
@@ -122,9 +124,10 @@ def _form_of(place: str, obj: Any, parked: Copies) -> dict[str, Any] | None:
     held = obj._held
     if isinstance(held, Away) and id(held.keeper) in parked:
         payload = parked[id(held.keeper)][held.key]
-        length = len(payload) if isinstance(obj, LatentBuffer) else None
-        return as_plain(kind, ({**vars(obj), "_held": payload}, length))
+        memo: Any = ({**vars(obj), "_held": payload}, None)
+    else:
+        memo = None
     try:
-        return as_plain(kind, obj.capture())
+        return as_plain(kind, memo or obj.capture())
     except (PayloadError, UnparkableError) as error:
         raise UnsavableError(place, error.found, error.todo) from error

@@ -17,20 +17,25 @@ import attrs
 import torch
 
 from statekit.capture.picture import Picture
-from statekit.errors import StatekitError
+from statekit.errors import PayloadError, StatekitError
 from statekit.expressions import Expression
+from statekit.image.plain import decode_dtype, encode_dtype
+from statekit.objects.codec import Cast
 from statekit.objects.encode_once import EncodeOnce
 from statekit.objects.fixed_state import FixedState
 from statekit.objects.held_value import HeldValue
 from statekit.objects.latent_buffer import LatentBuffer
 from statekit.objects.parkable import ParkableObject
+from statekit.objects.retrieval_store import RetrievalStore
+from statekit.objects.windowed_kv import WindowedKV
 from statekit.on_commit import KEEP_AS_IS, OnCommit
 from statekit.spec import ValueSpec
 
 __all__ = ["KINDS", "BadFormError", "as_plain", "from_plain", "settings_from"]
 
 KINDS: Mapping[str, type[ParkableObject[Any, Any]]] = {
-    kind.__name__: kind for kind in (EncodeOnce, FixedState, HeldValue, LatentBuffer)
+    kind.__name__: kind
+    for kind in (EncodeOnce, FixedState, HeldValue, LatentBuffer, RetrievalStore, WindowedKV)
 }
 
 
@@ -39,14 +44,18 @@ class BadFormError(Exception):
 
 
 def as_plain(kind: str, memo: tuple[dict[str, Any], Any]) -> dict[str, Any] | None:
-    """An object as `capture` saw it, as a tree of plain values; None if it was not allocated."""
+    """An object as `capture` saw it, as a tree of plain values; None if it was not allocated.
+
+    Raises:
+        PayloadError: a setting of it is no plain data.
+    """
     fields, picture = memo
     if not fields.get("_allocated"):
         return None
     held, staged = fields["_held"], fields["_staged"]
     if isinstance(picture, Picture):
         held = picture.copy()
-    elif kind == "LatentBuffer":
+    elif kind in ("LatentBuffer", "RetrievalStore"):
         held = held[:picture]
     elif picture is not None:
         held = picture
@@ -54,11 +63,39 @@ def as_plain(kind: str, memo: tuple[dict[str, Any], Any]) -> dict[str, Any] | No
     settings: dict[str, Any] = {
         "on_commit": attrs.asdict(on_commit),
         "update": fields.get("_update", "replaced"),
+        **{name: fields[f"_{field}"] for name, field in _SETTINGS.get(kind, {}).items()},
     }
     if kind == "LatentBuffer":
-        settings.update(maxlen=fields["_maxlen"], axis=fields["_axis"])
         held, staged = list(held), list(staged)
+    elif kind == "WindowedKV":
+        held = {"blocks": list(held), "global_end": fields["_global_end"]}
+    elif kind == "RetrievalStore":
+        settings["codec"] = _plain_codec(settings["codec"])
+        entries, staged = ([entry[:2] for entry in one] for one in (held, staged))
+        held = {"first": fields["_first"], "entries": entries}
     return {"kind": kind, "settings": settings, "held": held, "staged": staged}
+
+
+_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "LatentBuffer": {"maxlen": "maxlen", "axis": "axis"},
+    "WindowedKV": {"bound": "bound", "axis": "axis", "sink": "sink"},
+    "RetrievalStore": {
+        "bound": "bound",
+        "nbytes": "limit_nbytes",
+        "metric": "metric",
+        "codec": "codec",
+    },
+}
+"""What `allocate` takes beyond what all kinds do, and the field that it is in."""
+
+
+def _plain_codec(codec: Any) -> dict[str, str] | None:
+    if codec is None:
+        return None
+    if type(codec) is not Cast:
+        found = f"its codec is a {type(codec).__name__}, of which a snapshot knows nothing"
+        raise PayloadError("RetrievalStore", found, "use Cast, or pass its name in without=")
+    return {"cast": encode_dtype(codec.dtype)}
 
 
 def settings_from(value: ValueSpec, numbers: Mapping[str, int]) -> dict[str, Any]:
@@ -76,10 +113,22 @@ def settings_from(value: ValueSpec, numbers: Mapping[str, int]) -> dict[str, Any
         },
         "update": value.update,
     }
-    if value.ring is not None:
-        bound = value.ring.bound
-        settings["maxlen"] = None if bound is None else Expression.parse(bound).evaluate(numbers)
-        settings["axis"] = value.ring.axis
+
+    def number(text: str | None) -> int | None:
+        return None if text is None else Expression.parse(text).evaluate(numbers)
+
+    ring = value.ring
+    if value.object == "RetrievalStore":
+        settings["codec"] = None if value.codec is None else {"cast": value.codec.cast}
+        if value.index is not None:
+            settings["metric"] = value.index.metric
+        if ring is not None:
+            settings.update(bound=number(ring.bound), nbytes=number(ring.nbytes))
+    elif value.object == "WindowedKV":
+        if ring is not None:
+            settings.update(bound=number(ring.bound), axis=ring.axis, sink=number(ring.sink) or 0)
+    elif ring is not None:
+        settings.update(maxlen=number(ring.bound), axis=ring.axis)
     return settings
 
 
@@ -97,7 +146,10 @@ def from_plain(form: Any, today: Mapping[str, Any] | None = None) -> ParkableObj
     kind, settings = form["kind"], form["settings"]
     if not isinstance(kind, str) or kind not in KINDS or not isinstance(settings, dict):
         raise BadFormError(f"{kind!r} is no kind of object that a snapshot holds")
-    settings = {**settings, **(today or {})}
+    today = today or {}
+    if "codec" in today and today["codec"] != settings.get("codec"):
+        raise BadFormError("its values are in the form of another codec")
+    settings = {**settings, **today}
     obj: ParkableObject[Any, Any]
     try:
         on_commit = OnCommit(**settings.pop("on_commit"))
@@ -149,6 +201,36 @@ def _fixed_state(held: Any, staged: Any, update: Any, settings: dict[str, Any]) 
     return state
 
 
+def _windowed_kv(held: Any, staged: Any, update: Any, settings: dict[str, Any]) -> Any:
+    blocks, global_end = held["blocks"], held["global_end"]
+    if not isinstance(blocks, list) or not _is_count(global_end):
+        raise BadFormError("its blocks are no list")
+    window: WindowedKV[Any] = WindowedKV()
+    window.allocate(**settings)
+    window.restore(blocks, global_end)
+    if staged is not None:
+        window.stage(staged)
+    return window
+
+
+def _retrieval_store(held: Any, staged: Any, update: Any, settings: dict[str, Any]) -> Any:
+    first, entries, codec = held["first"], held["entries"], settings["codec"]
+    if not (_is_count(first) and isinstance(entries, list) and isinstance(staged, list)):
+        raise BadFormError("its entries are no list")
+    codec = None if codec is None else Cast(decode_dtype(codec["cast"]))
+    for _, kept in (*entries, *staged):
+        if kept is None or not (codec is None or codec.made(kept)):
+            raise BadFormError("a value of it is not in the form of its codec")
+    store: RetrievalStore[Any] = RetrievalStore()
+    store.allocate(**{**settings, "codec": codec})
+    store.restore(first, entries, staged)
+    return store
+
+
+def _is_count(number: Any) -> bool:
+    return type(number) is int and number >= 0
+
+
 def _payload(parts: dict[str, torch.Tensor]) -> Any:
     return parts.get("", parts)
 
@@ -171,4 +253,6 @@ _BUILDERS: Mapping[str, Callable[..., Any]] = {
     "FixedState": _fixed_state,
     "HeldValue": partial(_one_payload, HeldValue),
     "LatentBuffer": _latent_buffer,
+    "RetrievalStore": _retrieval_store,
+    "WindowedKV": _windowed_kv,
 }

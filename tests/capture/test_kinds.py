@@ -5,89 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
-import numpy as np
 import pytest
-import torch
 
 from statekit import restore_session, session_bytes
 from statekit.capture.capturable import Capturable
-from statekit.objects import EncodeOnce, FixedState, HeldValue, LatentBuffer
+from statekit.objects import FixedState, HeldValue
 from statekit.session import SessionState
-from statekit.spec import Update
 from tests.equivalence.bits import assert_same_bits
+from tests.kinds import Kind, copied, each_kind
 
 
-@attrs.frozen
-class Kind:
-    """One kind of object, allocated in one way."""
-
-    new: Callable[[], Any]
-    array: bool = False
-    once: bool = False
-
-    def payload(self, value: int) -> Any:
-        """One payload; as large as all others."""
-        data = np.full((2, 3), value, np.float32)
-        return data if self.array else torch.from_numpy(data).clone()
-
-    def full(self) -> Any:
-        """An object with committed data and, where that may be, staged data."""
-        obj = self.new()
-        obj.append(self.payload(1))
-        if not self.once:
-            obj.stage(self.payload(2))
-        return obj
-
-    def write(self, obj: Any, value: int) -> None:
-        """Change what it holds."""
-        if self.once:
-            obj.clear()
-        obj.append(self.payload(value))
-
-
-def buffer(**sizes: Any) -> Callable[[], Any]:
-    return lambda: LatentBuffer[Any]().allocate(**sizes)
-
-
-def held(update: Update) -> Callable[[], Any]:
-    return lambda: HeldValue[Any]().allocate(update=update)
-
-
-KINDS = {
-    "buffer_unbounded": Kind(buffer()),
-    "buffer_ring_of_items": Kind(buffer(maxlen=2)),
-    "buffer_ring_of_frames_torch": Kind(buffer(maxlen=3, axis=0)),
-    "buffer_ring_of_frames_numpy": Kind(buffer(maxlen=3, axis=-2), array=True),
-    "buffer_changed_in_place": Kind(buffer(maxlen=2, update="in_place")),
-    "encode_once": Kind(lambda: EncodeOnce[Any]().allocate(), once=True),
-    "held_replaced": Kind(held("replaced")),
-    "held_entries": Kind(held("entries")),
-    "held_in_place": Kind(held("in_place")),
-    "fixed_state": Kind(lambda: FixedState[Any]().allocate(shape=(2, 3), dtype=torch.float32)),
-    "fixed_state_sized_by_payload": Kind(lambda: FixedState[Any]().allocate()),
-}
-
-
-@pytest.fixture(params=list(KINDS.values()), ids=list(KINDS))
-def kind(request: pytest.FixtureRequest) -> Kind:
-    """Every kind of object, in every way that changes what a capture does."""
-    found: Kind = request.param
-    return found
-
-
-def seen(obj: Any) -> tuple[Any, Any]:
+def seen(obj: Any) -> Any:
     """Copies of what a reader gets, with what is staged and without."""
-    copies = []
-    for include in (True, False):
-        view = obj.view(include_staged=include) if obj.resident else "not resident"
-        copies.append([one.copy() if isinstance(one, np.ndarray) else one for one in _flat(view)])
-    return tuple([one.clone() if isinstance(one, torch.Tensor) else one for one in copy]
-                 for copy in copies)  # type: ignore[return-value]  # fmt: skip
-
-
-def _flat(view: Any) -> list[Any]:
-    return view if isinstance(view, list) else [view]
+    if not obj.resident:
+        return "not resident"
+    return [copied(obj.view(include_staged=include)) for include in (True, False)]
 
 
 CHANGES: dict[str, Callable[[Kind, Any], object]] = {
@@ -102,6 +34,7 @@ CHANGES: dict[str, Callable[[Kind, Any], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@each_kind
 def test_object_when_rolled_back_then_as_captured(
     kind: Kind, change: Callable[[Kind, Any], object]
 ) -> None:
@@ -119,6 +52,7 @@ def test_object_when_rolled_back_then_as_captured(
     assert obj.resident
 
 
+@each_kind
 def test_object_when_rolled_back_twice_within_one_another_then_each_as_captured(
     kind: Kind,
 ) -> None:
@@ -135,6 +69,7 @@ def test_object_when_rolled_back_twice_within_one_another_then_each_as_captured(
     assert_same_bits(seen(obj), first)
 
 
+@each_kind
 def test_twin_when_made_then_equal_and_neither_sees_the_other(kind: Kind) -> None:
     """A twin holds what was captured, whatever became of the object since."""
     obj = kind.full()
@@ -153,6 +88,7 @@ def test_twin_when_made_then_equal_and_neither_sees_the_other(kind: Kind) -> Non
     assert_same_bits(seen(obj), changed)
 
 
+@each_kind
 def test_object_when_taken_over_from_a_twin_then_holds_what_it_held(kind: Kind) -> None:
     """What became of a twin becomes the object's, staged data too."""
     obj = kind.full()
@@ -165,6 +101,7 @@ def test_object_when_taken_over_from_a_twin_then_holds_what_it_held(kind: Kind) 
     assert_same_bits(seen(obj), wanted)
 
 
+@each_kind
 def test_memo_when_looked_at_then_leads_to_what_it_keeps(kind: Kind) -> None:
     """What is kept to go back to can be counted, when the object holds something else."""
     from statekit.accounting import device_bytes
@@ -176,6 +113,42 @@ def test_memo_when_looked_at_then_leads_to_what_it_keeps(kind: Kind) -> None:
     assert device_bytes(obj.held_by(memo)).get("cpu", 0) >= nbytes > 0
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["in_the_body", "in_a_commit"])
+@each_kind
+def test_object_when_its_step_fails_then_bit_for_bit_as_before(kind: Kind, late: bool) -> None:
+    """Whether the body fails, or a commit after the object's own; fixed addresses stay."""
+    session = SessionState()
+    obj = kind.full()
+    session.put("value", obj)
+    session.put("bomb", Bomb().allocate())
+    before, places = seen(obj), addresses(obj)
+    with pytest.raises(KeyError, match="forward" if not late else "commit"), session.step():
+        kind.write(obj, 7)
+        if not kind.once:
+            obj.stage(kind.payload(8))
+        if not late:
+            raise KeyError("forward")
+        session.get("bomb").stage(1)  # type: ignore[union-attr]
+    assert_same_bits(seen(obj), before)
+    assert addresses(obj) == places
+    with session.step():
+        kind.write(obj, 9)
+    assert obj.staged() is None
+
+
+class Bomb(HeldValue[int]):
+    """An object that cannot commit."""
+
+    def _promote(self) -> None:
+        raise KeyError("commit")
+
+
+def addresses(obj: Any) -> list[int]:
+    """Where the buffers of a FixedState are."""
+    return [one.data_ptr() for one in obj.buffers()] if isinstance(obj, FixedState) else []
+
+
+@each_kind
 def test_object_when_in_a_snapshot_then_comes_back_with_its_data_and_bounds(kind: Kind) -> None:
     """Committed and staged data, and what the next write does."""
     session = SessionState()

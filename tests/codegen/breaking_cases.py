@@ -67,6 +67,24 @@ values:
     family: [branch]
     type: torch.Tensor
     device: model
+  window_kv:
+    bucket: StateObject
+    object: WindowedKV
+    item: tuple[torch.Tensor, torch.Tensor]
+    device: model
+    ring: {bound: 8, axis: 2, sink: 2}
+  gates:
+    bucket: StateObject
+    object: FixedState
+    type: torch.Tensor
+    device: cuda
+  pool:
+    bucket: StateObject
+    object: RetrievalStore
+    item: list[torch.Tensor]
+    index: {shape: [H], dtype: float32}
+    device: cpu
+    ring: {nbytes: 1024}
 atomic:
   stream: [cache, latents]
 resets:

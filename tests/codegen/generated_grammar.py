@@ -21,18 +21,22 @@ _IMPORTS = {
     "statekit.attr": {"SessionAttr"},
     "statekit.family": {"ObjectFamily"},
     "statekit.manager": {"SessionStateManager"},
-    "statekit.objects": {"EncodeOnce", "HeldValue", "LatentBuffer"},
+    "statekit.objects": {
+        *("Cast", "EncodeOnce", "FixedState", "HeldValue", "LatentBuffer", "RetrievalStore"),
+        "WindowedKV",
+    },
     "statekit.on_commit": {"OnCommit"},
     "statekit.spec": {
-        *("Family", "Growth", "Measured", "ModelSpec", "Parameter", "Park", "Pending", "Rebuild"),
-        *("Ring", "Sharding", "Size", "ValueSpec"),
+        *("Codec", "Family", "Growth", "Index", "Measured", "ModelSpec", "Parameter", "Park"),
+        *("Pending", "Rebuild", "Ring", "Sharding", "Size", "Tolerance", "ValueSpec"),
     },
 }
 _MODULES = {("numpy", "np"), ("numpy.typing", "npt"), ("torch", None)}
-_KINDS = {"EncodeOnce", "HeldValue", "LatentBuffer"}
+_KINDS = _IMPORTS["statekit.objects"] - {"Cast"}
 _PLAIN_TYPES = {"bool", "bytes", "float", "int", "str"}
 _CONTAINERS = {"deque", "dict", "list", "set", "tuple"}
-_ON_OBJECT = {"clear", "commit", "joined", "replace", "view"}
+_NUMBERS = {"bound", "maxlen", "nbytes", "sink"}
+_ON_OBJECT = {"clear", "commit", "joined", "replace", "reset", "view"}
 
 
 class UnknownSyntaxError(AssertionError):
@@ -284,10 +288,16 @@ def _allocation(node: ast.Call, names: set[str]) -> None:
             _require(not value.args, node)
             for step in value.keywords:
                 _literal(step.value)
+        elif keyword.arg == "codec":
+            _require(isinstance(value, ast.Call) and _name(value.func) == "Cast", node)
+            assert isinstance(value, ast.Call)
+            (dtype,) = value.args
+            plain = isinstance(dtype, ast.Attribute) and _name(dtype.value) == "torch"
+            _require(plain and not value.keywords, node)
         elif isinstance(value, ast.Attribute):
-            _require(keyword.arg == "maxlen" and _name(value.value) == "self", node)
+            _require(keyword.arg in _NUMBERS and _name(value.value) == "self", node)
         else:
-            _require(keyword.arg in ("maxlen", "axis", "update"), node)
+            _require(keyword.arg in {*_NUMBERS, "axis", "metric", "update"}, node)
             _literal(value)
 
 

@@ -98,6 +98,11 @@ VALUES: list[Any] = [
         "LatentBuffer",
         "EncodeOnce",
         "HeldValue",
+        "FixedState",
+        "WindowedKV",
+        "RetrievalStore",
+        "request",
+        "cosine",
     ),
     *(
         "bfloat16",
@@ -110,6 +115,19 @@ VALUES: list[Any] = [
         "all",
     ),
     *([], {}, [1], ["a", "a"], [["a"]], {"a": 1}, {"concat": 0}, {"bound": 1}, {"unbounded": "x"}),
-    *({"first": 1, "then": 2}, {"over": "tp"}, {"rank": 0}, {"clears": "all"}, {"keeps": []}),
+    *(
+        {"nbytes": 1},
+        {"bound": 2, "axis": 0, "sink": 1},
+        {"cast": "float16"},
+        {"atol": 1, "why": "x"},
+    ),
+    *(
+        {"shape": [1], "dtype": "float32"},
+        {"first": 1, "then": 2},
+        {"over": "tp"},
+        {"rank": 0},
+        {"clears": "all"},
+        {"keeps": []},
+    ),
 ]
 """What may stand somewhere in a schema, and mostly does not belong there."""

@@ -159,7 +159,7 @@ def test_breaking_when_something_breaks_then_exit_1_and_it_is_told(project: Path
         "=====================\n"
         "\n"
         "SOURCE: breaks code that uses the generated class\n"
-        "  reset_part  SOURCE_RESET_GONE  schemas/toy.yaml:59:1\n"
+        "  reset_part  SOURCE_RESET_GONE  schemas/toy.yaml:77:1\n"
         "    - method\n"
         "    code that calls it fails\n"
         "\n"

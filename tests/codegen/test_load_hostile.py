@@ -43,9 +43,25 @@ HOSTILE = [
     "}{",
 ]
 
-FULL: dict[str, Any] = yaml.safe_load(
-    (ROOT / "tests/golden/every_kind/schema.yaml").read_text("utf-8")
-)
+
+def _full() -> dict[str, Any]:
+    """A schema with every field of the language: that of most words, and some of the kinds'."""
+    most, kinds = (
+        yaml.safe_load((ROOT / f"tests/golden/{case}/schema.yaml").read_text("utf-8"))
+        for case in ("every_kind", "held_kinds")
+    )
+    values = {name: kinds["values"][name] for name in ("tails", "pool", "events")}
+    parameters = {"pool_nbytes": kinds["parameters"]["pool_nbytes"]}
+    return {
+        **most,
+        "variants": kinds["variants"],
+        "questions": kinds["questions"],
+        "parameters": {**most["parameters"], **parameters},
+        "values": {**most["values"], **values},
+    }
+
+
+FULL = _full()
 
 
 def text_places(data: Any, cls: Any) -> Iterator[tuple[tuple[Any, ...], str]]:

@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from statekit.spec import (
+    Codec,
     Family,
     Growth,
+    Index,
     Measured,
     ModelSpec,
     Parameter,
@@ -21,6 +23,7 @@ from statekit.spec import (
     Ring,
     Sharding,
     Size,
+    Tolerance,
     ValueSpec,
 )
 from statekit_codegen.load import load_text
@@ -40,6 +43,7 @@ model: toy
 class: Toy
 doc: Words.
 symbols: {H: 16}
+variants: {large: {H: 32}}
 constants: {RING: 4}
 parameters: {window: {type: int, default: 2, minimum: 1, doc: Words.}}
 families:
@@ -91,6 +95,24 @@ values:
     rebuild: {from: [prompt, cache], cost: a pass, cost_ms: 3}
     sharding: {rank: 2}
     decision: {why: Words.}
+  pool:
+    bucket: StateObject
+    object: RetrievalStore
+    item: torch.Tensor
+    shape: [H]
+    device: cpu
+    index: {shape: [" H / 4 ", 2], dtype: float16, metric: dot}
+    codec: {cast: float16}
+    ring: {nbytes: 8 * RING}
+    lifetime: request
+    tolerance: {atol: 1, rtol: 0.5, why: Words.}
+    questions: [Words.]
+  kept:
+    bucket: StateObject
+    object: WindowedKV
+    item: torch.Tensor
+    device: cpu
+    ring: {bound: RING, axis: 0, sink: 1}
 atomic: {both: [newest, cache]}
 resets:
   session: {clears: all, doc: Words.}
@@ -102,6 +124,7 @@ resets:
 EXPECTED = ModelSpec(
     model="toy",
     symbols={"H": 16},
+    variants={"large": {"H": 32}},
     constants={"RING": 4},
     parameters={"window": Parameter(default=2, minimum=1)},
     families={
@@ -112,7 +135,7 @@ EXPECTED = ModelSpec(
     values=(
         ValueSpec(
             name="cache",
-            line=13,
+            line=14,
             bucket="attrs",
             default="None",
             type="list[torch.Tensor] | None",
@@ -128,7 +151,7 @@ EXPECTED = ModelSpec(
         ),
         ValueSpec(
             name="count",
-            line=26,
+            line=27,
             bucket="attrs",
             default="-3",
             coerce="int",
@@ -137,7 +160,7 @@ EXPECTED = ModelSpec(
         ),
         ValueSpec(
             name="frames",
-            line=27,
+            line=28,
             bucket="StateObject",
             type="np.ndarray",
             device="cpu",
@@ -151,7 +174,7 @@ EXPECTED = ModelSpec(
         ),
         ValueSpec(
             name="newest",
-            line=38,
+            line=39,
             bucket="StateObject",
             type="torch.Tensor",
             device="cpu",
@@ -161,7 +184,7 @@ EXPECTED = ModelSpec(
         ),
         ValueSpec(
             name="kv",
-            line=46,
+            line=47,
             bucket="StateObject",
             type="torch.Tensor",
             device="cuda:0",
@@ -172,10 +195,33 @@ EXPECTED = ModelSpec(
             rebuild=Rebuild(("prompt", "cache"), "a pass", 3.0),
             sharding=Sharding(rank=2),
         ),
+        ValueSpec(
+            name="pool",
+            line=58,
+            bucket="StateObject",
+            type="torch.Tensor",
+            device="cpu",
+            object="RetrievalStore",
+            size=Size(shape=("H",)),
+            ring=Ring(nbytes="8 * RING"),
+            index=Index(("H / 4", "2"), "float16", "dot"),
+            codec=Codec("float16"),
+            lifetime="request",
+            tolerance=Tolerance(1.0, 0.5),
+        ),
+        ValueSpec(
+            name="kept",
+            line=70,
+            bucket="StateObject",
+            type="torch.Tensor",
+            device="cpu",
+            object="WindowedKV",
+            ring=Ring(bound="RING", axis=0, sink="1"),
+        ),
     ),
     resets={
-        "session": ("cache", "count", "frames", "newest", "kv"),
-        "window": ("count", "frames", "newest"),
+        "session": ("cache", "count", "frames", "newest", "kv", "pool", "kept"),
+        "window": ("count", "frames", "newest", "pool", "kept"),
         "some": ("cache", "newest"),
         "none": (),
     },
@@ -253,16 +299,28 @@ def test_rebuild_when_the_source_is_unknown_or_itself_then_it_still_resolves() -
     assert spec_of(odd)["kv"].rebuild == Rebuild(("kv", "nobody"), "a pass", 3.0)
 
 
-def test_our_schemas_when_loaded_then_they_are_the_four_models() -> None:
+def test_our_schemas_when_loaded_then_they_are_the_models_that_are_described() -> None:
     """The schemas of this project load; their values and resets are those of the facts."""
-    specs = [spec_of(path.read_text("utf-8")) for path in sorted((ROOT / "schemas").glob("*.yaml"))]
-    assert [(spec.model, len(spec.values)) for spec in specs] == [
-        ("cosmos3", 2),
-        ("dreamzero", 12),
-        ("lingbot_world_2", 13),
-        ("sana_wm", 11),
-    ]
-    assert specs[1].resets["window"] == (
+    specs = {
+        path.stem: spec_of(path.read_text("utf-8"))
+        for path in sorted((ROOT / "schemas").glob("*.yaml"))
+    }
+    assert {name: len(spec.values) for name, spec in specs.items()} == {
+        "cosmos3": 2,
+        "cosmos3_multiview": 5,
+        "dreamzero": 12,
+        "hunyuan_gamecraft": 3,
+        "lingbot_world_2": 13,
+        "lingbot_world_fast": 14,
+        "matrix_game_2": 11,
+        "matrix_game_3": 8,
+        "oasis": 3,
+        "sana_wm": 11,
+        "self_forcing": 4,
+        "vjepa2_ac": 5,
+    }
+    assert [spec.model for spec in specs.values()] == list(specs)
+    assert specs["dreamzero"].resets["window"] == (
         "stitched_buffer",
         "call_count",
         "current_start_frame",

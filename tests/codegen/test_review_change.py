@@ -365,7 +365,8 @@ def test_facets_when_the_language_has_a_key_then_an_edit_of_it_is_seen() -> None
     compared = {
         "bucket", "doc", "object", "key", "type", "item", "default", "coerce", "dtype", "shape",
         "elements", "device", "update", "ring", "on_commit", "view", "family", "rebuild", "park",
-        "sharding", "pending", "measured", "decision",
+        "sharding", "pending", "measured", "decision", "index", "codec", "lifetime", "tolerance",
+        "questions",
     }  # fmt: skip
     assert {field.name for field in attrs.fields(Value)} == compared
     assert {field.name for field in attrs.fields(Decision)} == {"operations", "why"}

@@ -2,8 +2,9 @@
 
 A block with a title (```` ```toml title="pyproject.toml" ````) is a file. Of a block of `console`,
 the lines after `$ ` are run, and what they print must be what the page shows, where `...` stands
-for anything, whole lines too. A block of `sh` is run as it stands, and must succeed. A block after
-which the page says `*Not run by the tests: REASON*` is left out.
+for anything, whole lines too; a command that was used wrongly (exit code 2) fails. A block of `sh`
+is run as it stands, and must succeed. A block after which the page says
+`*Not run by the tests: REASON*` is left out.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ def walk(page: Path, folder: Path, **environment: str) -> None:
             for command, shown in _commands(block.text):
                 done = _run(command, folder, environment)
                 said = done.stdout
+                assert done.returncode != 2, f"$ {command}\n{said}"  # it was not understood
                 assert _as_shown(said, shown), f"$ {command}\n{said}\n--- the page shows:\n{shown}"
         elif block.language in SHELLS:
             done = _run(block.text, folder, environment)

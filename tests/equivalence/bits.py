@@ -1,6 +1,7 @@
 """Comparison bit for bit: types, dtypes, shapes and every byte; never "close enough".
 
-Owns what "the same" means in the tests. NaN payloads and negative zeros count as what they are.
+Owns nothing of its own: what "the same" means is the affair of `statekit.testing`. That is loaded when
+two values are compared: a pipeline that runs without statekit takes its digests from here.
 """
 
 from __future__ import annotations
@@ -21,45 +22,11 @@ def to_bytes(value: torch.Tensor | np.ndarray) -> bytes:
 
 
 def difference(got: Any, want: Any, *, strides: bool = False) -> str | None:
-    """The first difference between two values as `place: got, want`, or None if there is none.
+    """The first difference between two values as `place: got, want`, or None if there is none."""
+    from statekit.testing import compare
 
-    Follows lists, tuples and dicts; compares numbers, strings and None by type and value.
-    """
-    if type(got) is not type(want):
-        return f": a {type(got).__name__}, want a {type(want).__name__}"
-    if isinstance(want, (torch.Tensor, np.ndarray)):
-        return _array_difference(got, want, strides)
-    if isinstance(want, (list, tuple)):
-        if len(got) != len(want):
-            return f": {len(got)} entries, want {len(want)}"
-        pairs: Any = enumerate(zip(got, want, strict=True))
-    elif isinstance(want, dict):
-        if got.keys() != want.keys():
-            return f": keys {sorted(got)}, want {sorted(want)}"
-        pairs = ((key, (got[key], want[key])) for key in want)
-    else:
-        return None if got == want else f": {got!r}, want {want!r}"
-    for key, (one, other) in pairs:
-        found = difference(one, other, strides=strides)
-        if found is not None:
-            return f"[{key!r}]{found}"
-    return None
-
-
-def _array_difference(got: Any, want: Any, strides: bool) -> str | None:
-    aspects = ["dtype", "shape"] + (["device"] if isinstance(want, torch.Tensor) else [])
-    for aspect in aspects:
-        if getattr(got, aspect) != getattr(want, aspect):
-            return f": {aspect} {getattr(got, aspect)}, want {getattr(want, aspect)}"
-    if strides and _strides(got) != _strides(want):
-        return f": strides {_strides(got)}, want {_strides(want)}"
-    if to_bytes(got) != to_bytes(want):
-        return f": other bits in a {want.dtype} of shape {tuple(want.shape)}"
-    return None
-
-
-def _strides(value: Any) -> tuple[int, ...]:
-    return value.stride() if isinstance(value, torch.Tensor) else value.strides
+    found = compare(got, want, strides=strides).difference
+    return None if found is None else f"{'' if found.path else ': '}{found}"
 
 
 def assert_same_bits(got: Any, want: Any, what: str = "value", *, strides: bool = False) -> None:

@@ -26,7 +26,7 @@ from statekit.attr import SessionAttr
 from statekit.errors import AlreadyEncodedError
 from statekit.family import ObjectFamily
 from statekit.manager import SessionStateManager
-from statekit.objects import EncodeOnce, LatentBuffer
+from statekit.objects import EncodeOnce, FixedState, LatentBuffer, RetrievalStore, WindowedKV
 from statekit.spec import ValueSpec
 from statekit_codegen.load import load_text
 from statekit_codegen.model import Model
@@ -154,6 +154,9 @@ def test_golden_when_written_then_another_adapter_reads_the_same(case: str) -> N
             found = _read(adapter_class("a", manager), name, place)
             if value.bucket == "attrs":
                 assert found is sample or found == sample, name
+            elif value.object in ("FixedState", "WindowedKV", "RetrievalStore"):
+                stored = _stored(value, sample)
+                assert _equal(found, stored) or _equal(found, [stored, stored]), name
             elif value.on_commit:
                 assert found is not None, name
             else:
@@ -201,6 +204,71 @@ def test_golden_when_encoded_twice_then_the_first_stays(case: str) -> None:
         assert getattr(adapter, value.name) is sample
 
 
+def test_fixed_state_when_assigned_again_then_it_has_the_values_at_the_address() -> None:
+    """Assigning copies in place; None gives the buffers back, and the next one is at home again."""
+    adapter = _adapter_class("held_kinds")("session", SessionStateManager())
+    adapter.state = torch.zeros(4, 8)
+    first = adapter.state
+    adapter.state = torch.ones(4, 8)
+    assert adapter.state.data_ptr() == first.data_ptr()
+    assert torch.equal(first, torch.ones(4, 8))
+    adapter.state = None
+    assert adapter.state is None
+    adapter.state = torch.full((2, 2), 3.0)
+    assert torch.equal(adapter.state, torch.full((2, 2), 3.0))
+
+
+def test_window_when_more_is_appended_then_the_sink_and_the_newest_stay() -> None:
+    """The window is that of the parameter, its sink the constant's, and both tensors are kept."""
+    adapter = _adapter_class("held_kinds")("session", SessionStateManager(), window=4)
+    frames = torch.arange(6.0).reshape(1, 6, 1)
+    for index in range(6):
+        frame = frames[:, index : index + 1]
+        adapter.kv_object.append((frame, -frame))
+    keys, values = adapter.kv
+    assert keys.flatten().tolist() == [0.0, 3.0, 4.0, 5.0]
+    assert torch.equal(values, -keys)
+    assert (adapter.kv_object.local_end, adapter.kv_object.global_end) == (4, 6)
+    adapter.kv = (frames[:, :2], frames[:, :2])
+    assert (adapter.kv_object.local_end, adapter.kv_object.global_end) == (2, 2)
+    adapter.kv = None
+    assert adapter.kv is None
+
+
+def test_store_when_searched_then_the_nearest_by_the_metric_of_the_schema_is_found() -> None:
+    """The metric, the codec, the move and the bytes are those of the schema."""
+    adapter = _adapter_class("held_kinds")("s", SessionStateManager(), pool_nbytes=1024)
+    store = adapter.pool_object
+    assert (store.limit_nbytes, store.metric) == (1024, "cosine")
+    for index in range(16):
+        key = torch.zeros(16)
+        key[index] = 1.0
+        store.append((key, torch.full((4, 8), index / 2)))
+    entry_nbytes = 4 * 16 + 2 * 32
+    assert [value[0, 0].item() * 2 for _, value in adapter.pool] == list(range(8, 16))
+    assert len(adapter.pool) == 1024 // entry_nbytes
+    (hit,) = store.nearest(key * 5, 1)
+    assert (hit.value.dtype, hit.value[0, 0].item()) == (torch.float32, 7.5)
+    assert adapter.few_object.bound == 3
+
+
+def test_families_when_members_are_asked_for_then_each_is_an_object_of_its_kind() -> None:
+    """A numbered family hands out members by number, and replaces fixed ones in place."""
+    adapter = _adapter_class("held_families")("session", SessionStateManager())
+    window = adapter.kv("negative").object(1)
+    assert isinstance(window, WindowedKV)
+    assert (window.bound, window.axis, window.sink) == (6, 1, 3)
+    tails = adapter.tail()
+    tails.replace([torch.zeros(3), torch.ones(3)])
+    before = tails.object(1).view()
+    tails.replace([torch.zeros(3), torch.full((3,), 2.0)])
+    assert (
+        tails.object(1).view() is before or tails.object(1).view().data_ptr() == before.data_ptr()
+    )
+    assert before.tolist() == [2.0, 2.0, 2.0]
+    assert isinstance(adapter.pools().object(0), RetrievalStore)
+
+
 Place = tuple[str, ...] | None
 """The labels of one member of a family; None for what is no object of a family."""
 
@@ -236,12 +304,16 @@ def _write(adapter: Any, value: ValueSpec, name: str, place: Place, sample: Any)
     if place is not None:
         held = getattr(adapter, name)(*place)
         if isinstance(held, ObjectFamily):
-            held.replace([sample, sample])
+            held.replace([_stored(value, sample)] * 2)
+        elif isinstance(held, RetrievalStore):
+            held.replace(_stored(value, sample))
         else:
-            assert isinstance(held, (EncodeOnce, LatentBuffer))
+            assert isinstance(held, (EncodeOnce, FixedState, LatentBuffer, WindowedKV))
             held.append(sample)
     elif value.object == "LatentBuffer":
         getattr(adapter, f"{name}_object").append(sample)
+    elif value.object == "RetrievalStore":
+        setattr(adapter, name, _stored(value, sample))
     else:
         setattr(adapter, name, sample)
 
@@ -249,6 +321,24 @@ def _write(adapter: Any, value: ValueSpec, name: str, place: Place, sample: Any)
 def _read(adapter: Any, name: str, place: Place) -> Any:
     found = getattr(adapter, name)
     return found if place is None else found(*place).view()
+
+
+def _stored(value: ValueSpec, sample: Any) -> Any:
+    """What is assigned to a value so that it holds `sample`: with a key, in a store."""
+    return [(torch.ones(2), sample)] if value.object == "RetrievalStore" else sample
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two values are alike, and all their tensors and arrays have the same content."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, (torch.Tensor, np.ndarray)):
+        return bool((one == other).all())
+    return bool(one == other)
 
 
 def _unwrapped(found: Any) -> Any:

@@ -13,6 +13,9 @@ MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in ROOT.glob("statekit/**/*.py")
 )
+RAY = [module for module in MODULES if module.partition("statekit.ray")[1]]
+"""What needs Ray, which needs PyYAML and click."""
+WITH_PYTEST = [f"statekit.testing.{name}" for name in ("drawing", "machine", "plugin")]
 WITHOUT_TORCH = ["statekit", "statekit.declared", "statekit.errors", "statekit.expressions"]
 WITHOUT_TORCH += ["statekit.evolution", "statekit.snapshot_file.head", "statekit.spec"]
 
@@ -46,7 +49,14 @@ def _import(modules: list[str], blocked: list[str]) -> subprocess.CompletedProce
 def test_runtime_when_the_generator_cannot_be_imported_then_every_module_still_can() -> None:
     """No module of statekit needs PyYAML, Jinja2, click or the generator to be imported."""
     assert "statekit.adapters.generated.dreamzero" in MODULES
-    done = _import(MODULES, _GENERATOR)
+    done = _import([module for module in MODULES if module not in RAY], _GENERATOR)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_runtime_when_no_extra_is_installed_then_every_module_can_be_imported() -> None:
+    """Ray is needed by statekit.ray alone, pytest and Hypothesis by a part of statekit.testing."""
+    own = [module for module in MODULES if module not in {*RAY, *WITH_PYTEST}]
+    done = _import(own, [*_GENERATOR, "hypothesis", "prometheus_client", "pytest", "ray"])
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import attrs
 
-from statekit.declared import DeclaredBytes, declared_bytes
+from statekit.declared import DeclaredBytes, declared_bytes, measurable
 from statekit.expressions import Expression
 from statekit.spec import Measured, ModelSpec, ValueSpec
 from statekit_codegen.measured.report import ModelReport, Report, Row
@@ -81,7 +81,7 @@ def _agreed(
     value: ValueSpec, declared: DeclaredBytes, nbytes: int, at: Literal["first", "steady"]
 ) -> bool:
     """Whether a measured figure is what `statekit vet` expects."""
-    expected = declared.first if at == "first" else declared.steady
+    expected = measurable(value, declared, at)
     if value.sharding is not None and value.sharding.over is not None:
         return expected % nbytes == 0
     if at == "steady" and declared.growth and nbytes > expected:
@@ -104,8 +104,10 @@ def _texts(spec: ModelSpec, value: ValueSpec) -> Iterator[str]:
     if size is not None:
         yield from size.shape or ()
         yield from filter(None, (size.elements, size.first))
-    if ring is not None and ring.bound is not None:
-        yield ring.bound
+    if ring is not None:
+        yield from filter(None, (ring.bound, ring.nbytes))
+    if value.index is not None:
+        yield from value.index.shape
     for family in value.families:
         yield spec.families[family].count or "1"
 

@@ -93,6 +93,7 @@ class ModelPlan:
         file: the file of its schema.
         doc: what the schema says that its state is.
         numbers: symbols, constants and parameters as used here.
+        variant: the variant of the schema that they are those of; empty: its own.
         ranks: the ranks, and the one that figures are for.
         idle_groups: parallel groups that were asked for and that nothing of the model is cut over.
         need: one session.
@@ -105,6 +106,7 @@ class ModelPlan:
     file: str
     doc: str
     numbers: Mapping[str, int]
+    variant: str
     ranks: Ranks
     idle_groups: tuple[str, ...]
     need: Need
@@ -173,6 +175,7 @@ def _model(model: Model, asked: Question) -> ModelPlan:
         file=model.file,
         doc=model.schema.doc,
         numbers=spec.environment(chosen_numbers(spec, model.file, asked.numbers)),
+        variant=model.variant,
         ranks=fullest_rank(spec, model.file, asked),
         idle_groups=tuple(name for name in asked.groups if name not in cut_over),
         need=groups[0].need,

@@ -33,6 +33,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "model": "its name",
         "file": "the schema, relative to the project",
         "numbers": "symbols, constants and parameters as used here",
+        "variant": "the variant of the schema that they are those of, or null",
         "ranks": "`count` of ranks, and the `rank` that the figures are for",
         "values": "list of values",
         "unknown": "values whose bytes nobody can compute; sums leave them out",
@@ -49,6 +50,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "tiers": "where it may be parked while nobody uses the session",
         "rebuildable": "whether it may be released then, because it can be rebuilt",
         "source": "whether something that may be released is rebuilt from it, so that it stays",
+        "of_a_request": "whether it is there only while a request runs: `pending_nbytes` then",
     },
     "device": {
         "device": "its name",
@@ -110,6 +112,7 @@ def _model(plan: ModelPlan) -> dict[str, Any]:
         "model": plan.model,
         "file": plan.file,
         "numbers": dict(plan.numbers),
+        "variant": plan.variant or None,
         "ranks": {"count": plan.ranks.count, "rank": plan.ranks.rank},
         "values": [attrs.asdict(one) for one in plan.need.values],
         "unknown": list(plan.need.unknown),

@@ -6,14 +6,14 @@ smaller bound, no growth. Not here: whether a model stands the change; that is f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import attrs
 
 from statekit.errors import ExpressionError, GenerateError
-from statekit.expressions import Expression
-from statekit.spec import ModelSpec
+from statekit.expressions import MAX_VALUE, Expression
+from statekit.spec import ModelSpec, Ring
 from statekit_codegen.plan.crowd import Group, first_over, greatest, repeated
 from statekit_codegen.plan.need import Need, Relief, need_of
 from statekit_codegen.plan.question import Question
@@ -116,9 +116,12 @@ def _smaller(party: Party, asked: Question) -> Iterator[tuple[str, int, Need]]:
     """Every bound that can be one less: its name, the new number, and the need with it."""
     spec = party.spec
     numbers = spec.environment(chosen_numbers(spec, party.file, asked.numbers))
+    budgets = {value.ring.nbytes for value in spec if value.ring is not None}
     for name, parameter in spec.parameters.items():
+        if name in budgets:  # one byte less is no change that anybody makes
+            continue
         to = numbers[name] - 1
-        if to >= max(1, parameter.minimum or 1):
+        if to >= max(1, parameter.minimum or 1) and _usable(spec, {**numbers, name: to}):
             changed = attrs.evolve(asked, numbers={**asked.numbers, name: to})
             yield from _tried(name, to, spec, party.file, changed)
     for value in spec:
@@ -129,10 +132,22 @@ def _smaller(party: Party, asked: Question) -> Iterator[tuple[str, int, Need]]:
             to = Expression.parse(ring.bound).evaluate(numbers) - 1
         except ExpressionError:
             continue
-        if to >= 1:
+        if to >= 1 and _above_sink(ring, to, numbers):
             less = attrs.evolve(value, ring=attrs.evolve(ring, bound=str(to)))
             values = tuple(less if one is value else one for one in spec)
             yield from _tried(value.name, to, attrs.evolve(spec, values=values), party.file, asked)
+
+
+def _usable(spec: ModelSpec, numbers: Mapping[str, int]) -> bool:
+    """Whether every window is longer than its sink under these numbers."""
+    rings = (value.ring for value in spec if value.ring is not None)
+    return all(
+        _above_sink(ring, numbers.get(ring.bound or "", MAX_VALUE), numbers) for ring in rings
+    )
+
+
+def _above_sink(ring: Ring, bound: int, numbers: Mapping[str, int]) -> bool:
+    return ring.sink is None or Expression.parse(ring.sink).evaluate(numbers) < bound
 
 
 def _tried(

@@ -6,7 +6,8 @@ are (`crowd`).
 
     N1  A session in use takes its bytes and the second copies that a step needs: as it is admitted.
     N2  A session that waits keeps the same of every value that can neither be parked nor rebuilt:
-        as the runtime keeps it promised. What something released is rebuilt from stays.
+        as the runtime keeps it promised. What something released is rebuilt from stays; what lives
+        for a request only is gone.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class ValueNeed:
         tiers: where it may be parked, in order of preference.
         rebuildable: whether it may be released, because it can be rebuilt.
         source: whether something that may be released is rebuilt from it.
+        of_a_request: whether it is there only while a request uses the session.
     """
 
     name: str
@@ -52,6 +54,7 @@ class ValueNeed:
     tiers: tuple[Tier, ...] = ()
     rebuildable: bool = False
     source: bool = False
+    of_a_request: bool = False
 
     @property
     def in_use_nbytes(self) -> int:
@@ -187,10 +190,13 @@ def _value(spec: ModelSpec, one: ValueBytes, sources: frozenset[str]) -> ValueNe
         tiers=tiers,
         rebuildable=unit is not None and unit.rebuildable,
         source=one.value.name in sources,
+        of_a_request=one.value.lifetime == "request",
     )
 
 
 def _goes(one: ValueNeed, relief: frozenset[Relief]) -> bool:
+    if one.of_a_request:
+        return True
     if "rebuild" in relief:
         return not one.source and (one.rebuildable or ("park" in relief and bool(one.tiers)))
     return "park" in relief and bool(one.tiers)

@@ -45,7 +45,8 @@ def names(found: Collection[str], most: int = 4) -> str:
 def computed_with(plan: ModelPlan) -> str:
     """The numbers and the rank that figures are for."""
     numbers = ", ".join(f"{name}={number}" for name, number in plan.numbers.items())
-    said = f"Computed with {numbers}." if numbers else ""
+    variant = f"variant {plan.variant}: " if plan.variant else ""
+    said = f"Computed with {variant}{numbers}." if numbers else ""
     ranks = plan.ranks
     if ranks.count > 1:
         sizes = ", ".join(f"{name}={size}" for name, size in ranks.groups.items())
@@ -118,10 +119,10 @@ def remarks(plan: ModelPlan) -> list[str]:
     if plan.need.unknown:
         found.append(f"Not counted, as its bytes are unknown: {', '.join(plan.need.unknown)}.")
     pending: Mapping[str, int] = {v.name: v.pending_nbytes for v in values if v.pending_nbytes}
+    brief = {one.name for one in values if one.of_a_request}
     for name, nbytes in pending.items():
-        found.append(
-            f"+{format_nbytes(nbytes)} of {name} while a step runs, counted for every session."
-        )
+        when = "only while a request runs" if name in brief else "while a step runs"
+        found.append(f"+{format_nbytes(nbytes)} of {name} {when}, counted for every session.")
     if plan.idle_groups:
         found.append(f"No value is cut over {' or '.join(plan.idle_groups)}: nothing is divided.")
     if free:

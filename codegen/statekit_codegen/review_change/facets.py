@@ -18,7 +18,13 @@ from statekit.spec import Parameter, Sharding, ValueSpec
 from statekit_codegen.language import Reset, Value
 from statekit_codegen.model import Model, Path
 from statekit_codegen.review import Review, Row
-from statekit_codegen.review_words import bound_words, growth_words, one_line
+from statekit_codegen.review_words import (
+    bound_words,
+    growth_words,
+    index_words,
+    one_line,
+    tolerance_words,
+)
 from statekit_codegen.units import format_nbytes
 
 __all__ = ["Facet", "model_facets", "value_facets"]
@@ -80,6 +86,9 @@ def _said(spec: ValueSpec, words: Value, row: Row) -> Iterator[tuple[str, ...]]:
     yield "view", _view(words), "view"
     yield "rebuild", _rebuild(spec), "rebuild"
     yield "park", "" if spec.park is None else ", ".join(spec.park.tiers), "park"
+    yield "keys", "" if spec.index is None else index_words(spec.index), "index"
+    yield "kept as", "" if spec.codec is None else spec.codec.cast, "codec"
+    yield "lifetime", spec.lifetime, "lifetime"
     yield "sharding", _sharding(words, spec.sharding), "sharding"
     yield "pending copy", _pending(words), "pending"
     yield "operations", ", ".join(spec.operations), "decision.operations", "decision"
@@ -87,6 +96,10 @@ def _said(spec: ValueSpec, words: Value, row: Row) -> Iterator[tuple[str, ...]]:
     yield "doc", one_line(words.doc or ""), "doc"
     measured = (f"{m.nbytes} B, {m.at} ({m.hardware}, {m.date})" for m in spec.measured)
     yield "measured", one_line("; ".join(measured)), "measured"
+    tolerance = words.tolerance
+    allowed = tolerance and f"{tolerance_words(tolerance)}: {one_line(tolerance.why)}"
+    yield "tolerance", allowed or "", "tolerance"
+    yield "questions", " ".join(map(one_line, words.questions)), "questions"
 
 
 def _bound(row: Row) -> str:
@@ -108,7 +121,7 @@ def _size(spec: ValueSpec) -> str:
 
 def _growth(spec: ValueSpec) -> str:
     ring = spec.ring
-    if ring is None or ring.bound is not None:
+    if ring is None or ring.bounded:
         return ""
     return f"{ring.growth.items} items every {ring.growth.every_steps} steps"
 
@@ -155,6 +168,8 @@ def model_facets(model: Model) -> Iterator[Facet]:
     schema, spec = model.schema, model.spec
     yield Facet("class", schema.class_, paths=(("class",),))
     yield Facet("doc", one_line(schema.doc), paths=(("doc",),))
+    questions = " ".join(map(one_line, schema.questions))
+    yield Facet("questions", questions, paths=(("questions",),))
     yield Facet("may be lost", one_line(schema.may_be_lost or ""), paths=(("may_be_lost",),))
     named: list[tuple[str, str, str, str]] = []
     named += [("symbol", "symbols", name, str(number)) for name, number in spec.symbols.items()]
@@ -164,6 +179,9 @@ def model_facets(model: Model) -> Iterator[Facet]:
     for name, parameter in spec.parameters.items():
         text = f"{_parameter(parameter)}: {one_line(schema.parameters[name].doc)}"
         named.append(("parameter", "parameters", name, text))
+    for name, numbers in spec.variants.items():
+        said = ", ".join(f"{symbol}={number}" for symbol, number in numbers.items())
+        named.append(("variant", "variants", name, said))
     for name, family in schema.families.items():
         members = ", ".join(family.members or {}) or str(family.count)
         named.append(("family", "families", name, f"{members}: {one_line(family.doc)}"))

@@ -28,6 +28,8 @@ _COLUMN_OF: Mapping[str, str] = {
     "type": "object",
     "dtype": "object",
     "size": "object",
+    "keys": "object",
+    "kept as": "object",
     "family": "object",
     "members": "object",
     "device": "device",

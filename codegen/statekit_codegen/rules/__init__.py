@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from statekit.errors import Problem
 from statekit_codegen.model import Model
-from statekit_codegen.rules import decision, memory, operation, rebuild, reset, text
+from statekit_codegen.rules import decision, kind, memory, operation, rebuild, reset, text
 
 __all__ = ["RULES", "vet"]
 
@@ -28,11 +28,16 @@ RULES = (
     operation.on_commit_tensor,
     operation.update_once,
     operation.update_type,
+    kind.store_bound,
+    kind.store_entry,
+    kind.codec_smaller,
+    kind.lifetime_operations,
     reset.value_never_cleared,
     reset.reset_empty,
     reset.atomic_torn,
     reset.atomic_members,
     reset.atomic_release,
+    kind.atomic_lifetime,
     rebuild.rebuild_unknown,
     rebuild.rebuild_cycle,
     rebuild.rebuild_kept,
@@ -46,6 +51,7 @@ RULES = (
     text.value_doc,
     text.reset_doc,
     text.text_empty,
+    text.open_question,
     text.name_unused,
     text.outside_value,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statekit.declared import DeclaredBytes, declared_bytes
+from statekit.declared import DeclaredBytes, declared_bytes, measurable
+from statekit.expressions import Expression
 from statekit.spec import Measured, ValueSpec
 from statekit_codegen.model import Model
 from statekit_codegen.rules.record import Finding, vet_rule
@@ -63,7 +64,7 @@ def measured_bytes(model: Model) -> Iterator[Finding]:
             continue
         for index, measured in enumerate(value.measured):
             if not _agree(value, declared, measured):
-                expected = declared.first if measured.at == "first" else declared.steady
+                expected = measurable(value, declared, measured.at)
                 when = "after the first step" if measured.at == "first" else "in the steady state"
                 yield Finding(
                     ("values", value.name, "measured", index, "nbytes"),
@@ -91,7 +92,7 @@ def sharding_dim(model: Model) -> Iterator[Finding]:
 def ring_reason(model: Model) -> Iterator[Finding]:
     for name, value in model.schema.values.items():
         ring = value.ring
-        if ring is not None and ring.bound is None and not (ring.unbounded or "").strip():
+        if ring is not None and ring.unbounded is not None and not ring.unbounded.strip():
             yield Finding(
                 ("values", name, "ring", "unbounded"),
                 "growth without a bound, and without a reason",
@@ -103,7 +104,7 @@ def ring_reason(model: Model) -> Iterator[Finding]:
 def growth_rate(model: Model) -> Iterator[Finding]:
     for name, value in model.schema.values.items():
         ring = value.ring
-        if ring is not None and ring.bound is None and ring.growth is None:
+        if ring is not None and ring.unbounded is not None and ring.growth is None:
             yield Finding(
                 ("values", name, "ring"),
                 "growth without a bound, and at no stated rate",
@@ -111,26 +112,34 @@ def growth_rate(model: Model) -> Iterator[Finding]:
             )
 
 
-@vet_rule("PARAMETER_MINIMUM", "A parameter that bounds a ring is never below 1.", since="0.1.0")
+@vet_rule(
+    "PARAMETER_MINIMUM",
+    "A parameter that bounds a ring is never below 1, nor one that bounds a window at its sink.",
+    since="0.1.0",
+)
 def parameter_minimum(model: Model) -> Iterator[Finding]:
-    bounds = {value.ring.bound for value in model.spec if value.ring is not None}
+    numbers = model.spec.environment()
+    wanted: dict[str, int] = {}
+    for ring in (value.ring for value in model.spec if value.ring is not None):
+        sink = 0 if ring.sink is None else Expression.parse(ring.sink).evaluate(numbers)
+        for bound in filter(None, (ring.bound, ring.nbytes)):
+            wanted[bound] = max(wanted.get(bound, 1), sink + 1)
     for name, parameter in model.schema.parameters.items():
-        if name in bounds and (parameter.minimum is None or parameter.minimum < 1):
-            least = "no minimum" if parameter.minimum is None else f"minimum {parameter.minimum}"
+        least = parameter.minimum
+        if name in wanted and (least is None or least < wanted[name]):
+            found = "no minimum" if least is None else f"minimum {least}"
+            of = "a ring" if wanted[name] == 1 else f"a ring with a sink of {wanted[name] - 1}"
             yield Finding(
                 ("parameters", name, "minimum"),
-                f"{least} for a parameter that bounds a ring",
-                "use minimum: 1 or more",
+                f"{found} for a parameter that bounds {of}",
+                f"use minimum: {wanted[name]} or more",
             )
 
 
 def _agree(value: ValueSpec, declared: DeclaredBytes, measured: Measured) -> bool:
-    if measured.at == "first":
-        expected = declared.first
-    else:
-        expected = declared.steady
-        if declared.growth and measured.nbytes > expected:
-            return (measured.nbytes - expected) % declared.growth == 0
+    expected = measurable(value, declared, measured.at)
+    if measured.at == "steady" and declared.growth and measured.nbytes > expected:
+        return (measured.nbytes - expected) % declared.growth == 0
     if value.sharding is not None and value.sharding.over is not None and measured.nbytes:
         # One rank's part may have been measured; how many ranks there were, nobody recorded.
         return expected % measured.nbytes == 0

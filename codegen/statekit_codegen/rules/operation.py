@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from statekit.spec import Operation
+from statekit_codegen.check_values import HOLDERS
 from statekit_codegen.language import Value
 from statekit_codegen.model import Model, Path
 from statekit_codegen.rules.record import Finding, vet_rule
@@ -24,28 +25,30 @@ __all__ = [
     "update_type",
 ]
 
+_BUFFERS = HOLDERS["item"]
+"""The kinds of objects that gain more than they are given at once."""
 _CONTAINERS = ("deque", "dict", "list", "set")
 _WRITABLE = ("np.ndarray", "torch.Generator", "torch.Tensor")
 
 
 @vet_rule(
     "OPERATION_ACCUMULATE",
-    "`accumulate` is what a LatentBuffer does, and only it.",
+    "`accumulate` is what a LatentBuffer, a WindowedKV and a RetrievalStore do, and only they.",
     since="0.1.0",
 )
 def operation_accumulate(model: Model) -> Iterator[Finding]:
     for path, value, operations in _acted_on(model):
-        if value.object == "LatentBuffer" and "accumulate" not in operations:
+        if value.object in _BUFFERS and "accumulate" not in operations:
             yield Finding(
                 path,
-                f"a LatentBuffer that does not accumulate (operations: {', '.join(operations)})",
+                f"a {value.object} that does not accumulate (operations: {', '.join(operations)})",
                 "list accumulate, or use another object",
             )
-        elif value.object != "LatentBuffer" and "accumulate" in operations:
+        elif value.object not in _BUFFERS and "accumulate" in operations:
             yield Finding(
                 (*path, operations.index("accumulate")),
                 f"accumulate on a value that is stored whole ({value.object})",
-                "use object: LatentBuffer, or do not list accumulate",
+                f"use object: {' or '.join(_BUFFERS)}, or do not list accumulate",
             )
 
 

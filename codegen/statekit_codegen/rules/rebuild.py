@@ -45,7 +45,7 @@ def rebuild_cycle(model: Model) -> Iterator[Finding]:
 @vet_rule(
     "REBUILD_KEPT",
     "A rebuild source is there as long as what is rebuilt from it: an input that is kept, or a "
-    "value that no reset clears alone.",
+    "value that neither a reset clears alone nor the end of a request.",
     since="0.1.0",
 )
 def rebuild_kept(model: Model) -> Iterator[Finding]:
@@ -57,7 +57,14 @@ def rebuild_kept(model: Model) -> Iterator[Finding]:
                 for reset, cleared in model.spec.resets.items()
                 if source in cleared and name not in cleared
             ]
-            if alone:
+            brief = model.spec[source].lifetime == "request"
+            if brief and model.spec[name].lifetime == "session":
+                yield Finding(
+                    path,
+                    f"{source} is cleared when a request ends, {name} is kept",
+                    "keep the source as long, or name another one",
+                )
+            elif alone:
                 yield Finding(
                     path,
                     f"{source} is cleared by {', '.join(alone)}, which keeps {name}",

@@ -10,7 +10,11 @@ from statekit_codegen.rules.record import Finding, vet_rule
 __all__ = ["atomic_members", "atomic_release", "atomic_torn", "reset_empty", "value_never_cleared"]
 
 
-@vet_rule("VALUE_NEVER_CLEARED", "Every value is cleared by some reset.", since="0.1.0")
+@vet_rule(
+    "VALUE_NEVER_CLEARED",
+    "Every value is cleared by some reset, or lives for a request only.",
+    since="0.1.0",
+)
 def value_never_cleared(model: Model) -> Iterator[Finding]:
     if not model.spec.resets:
         yield Finding(
@@ -20,7 +24,7 @@ def value_never_cleared(model: Model) -> Iterator[Finding]:
         )
         return
     for value in model.spec:
-        if not model.spec.cleared_by(value.name):
+        if value.lifetime == "session" and not model.spec.cleared_by(value.name):
             yield Finding(
                 ("values", value.name),
                 "no reset clears this value",

@@ -8,7 +8,14 @@ from statekit.expressions import Expression
 from statekit_codegen.model import Model, Path
 from statekit_codegen.rules.record import Finding, vet_rule
 
-__all__ = ["name_unused", "outside_value", "reset_doc", "text_empty", "value_doc"]
+__all__ = [
+    "name_unused",
+    "open_question",
+    "outside_value",
+    "reset_doc",
+    "text_empty",
+    "value_doc",
+]
 
 
 @vet_rule("VALUE_DOC", "Every value says what it is.", since="0.1.0")
@@ -23,6 +30,17 @@ def reset_doc(model: Model) -> Iterator[Finding]:
     for name, reset in model.schema.resets.items():
         if not (reset.doc or "").strip():
             yield Finding(("resets", name, "doc"), "no doc", "say in a sentence when it happens")
+
+
+@vet_rule("OPEN_QUESTION", "No question about a schema is left open.", since="0.1.0")
+def open_question(model: Model) -> Iterator[Finding]:
+    for path, questions in _questions(model):
+        for index, question in enumerate(questions):
+            yield Finding(
+                (*path, index),
+                " ".join(question.split()) or "a blank question",
+                "find it out, write the answer into the schema, and remove the question",
+            )
 
 
 @vet_rule("TEXT_EMPTY", "A text that the language asks for is not blank.", since="0.1.0")
@@ -64,6 +82,12 @@ def outside_value(model: Model) -> Iterator[Finding]:
             )
 
 
+def _questions(model: Model) -> Iterator[tuple[Path, list[str]]]:
+    for name, value in model.schema.values.items():
+        yield ("values", name, "questions"), value.questions
+    yield ("questions",), model.schema.questions
+
+
 def _texts(model: Model) -> Iterator[tuple[Path, str]]:
     """Every text that must be there; those that may be left out have rules of their own."""
     schema = model.schema
@@ -81,6 +105,8 @@ def _texts(model: Model) -> Iterator[tuple[Path, str]]:
             yield ("values", name, "rebuild", "cost"), value.rebuild.cost
         if value.pending is not None:
             yield ("values", name, "pending", "why"), value.pending.why
+        if value.tolerance is not None:
+            yield ("values", name, "tolerance", "why"), value.tolerance.why
         for index, measured in enumerate(value.measured):
             yield ("values", name, "measured", index, "hardware"), measured.hardware
 
@@ -95,6 +121,10 @@ def _expressions(model: Model) -> Iterator[str]:
             yield from value.size.shape or ()
             yield from filter(None, (value.size.elements, value.size.first))
         if value.ring is not None:
-            yield value.ring.bound or value.ring.growth.items
+            ring = value.ring
+            yield ring.bound or ring.nbytes or ring.growth.items
+            yield from filter(None, (ring.sink,))
+        if value.index is not None:
+            yield from value.index.shape
         if value.pending is not None and value.pending.elements is not None:
             yield value.pending.elements

@@ -3,7 +3,15 @@
 
 Modules:
     cosmos3
+    cosmos3_multiview
     dreamzero
+    hunyuan_gamecraft
     lingbot_world_2
+    lingbot_world_fast
+    matrix_game_2
+    matrix_game_3
+    oasis
     sana_wm
+    self_forcing
+    vjepa2_ac
 """

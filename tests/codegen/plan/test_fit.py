@@ -20,9 +20,9 @@ from statekit_codegen.plan.answer import Answer, Fit, answer
 from statekit_codegen.plan.crowd import Group, greatest, occupied, over, repeated
 from statekit_codegen.plan.gain import Gain
 from statekit_codegen.plan.need import Need, Relief, ValueNeed, need_of
-from tests.codegen.plan.schemas import GIB, MIB, TOY, asked, model, toy
+from tests.codegen.plan.schemas import GIB, MIB, ROOT, TOY, asked, model, toy
 
-MODELS = ("cosmos3", "dreamzero", "lingbot_world_2", "sana_wm")
+MODELS = sorted(path.stem for path in (ROOT / "schemas").glob("*.yaml"))
 
 
 def fit_of(found: Answer) -> Fit:

@@ -143,18 +143,24 @@ def test_sana_wm_when_a_stream_is_full_then_the_manager_counts_the_planned_bytes
         return torch.zeros(1, frames, tokens, hidden, dtype=torch.bfloat16)
 
     def kv(frames: int) -> torch.Tensor:
-        return torch.zeros(2, 1, frames * tokens, 20, 112, dtype=torch.bfloat16)
+        return torch.zeros(2, 1, frames, tokens, 20, 112, dtype=torch.bfloat16)
 
-    for frames, step in ((4, 1), (10, 2)):
+    def recurrence() -> dict[str, torch.Tensor]:
+        return {
+            "state_kv": torch.zeros(1, 20, 112, 112),
+            "state_z": torch.zeros(1, 20, 112, 1),
+        }
+
+    # The first chunk has 4 frames and later ones 3, until the window of 10 is full.
+    for step, chunks in ((1, (4,)), (2, (3, 3, 3))):
         for branch in ("positive", "negative"):
-            state.gdn(branch).replace(
-                (torch.zeros(1, 20, 112, 112), torch.zeros(1, 20, 112, 1)) for _ in range(2)
-            )
+            state.gdn(branch).replace(recurrence() for _ in range(2))
             state.conv_k(branch).replace(tail(3) for _ in range(2))
             state.conv_k_cam(branch).replace(tail(3) for _ in range(2))
             state.conv_ffn_t(branch).replace(tail(1) for _ in range(3))
-            state.softmax_kv("main", branch).replace([kv(frames)])
-            state.softmax_kv("camera", branch).replace([kv(frames)])
+            for frames in chunks:
+                state.softmax_kv("main", branch).object(0).append(kv(frames))
+                state.softmax_kv("camera", branch).object(0).append(kv(frames))
             text = torch.zeros(1, 300, 20, 112, dtype=torch.bfloat16)
             state.text_kv(branch).replace((text.clone(), text.clone()) for _ in range(3))
         question = asked(step=step, numbers=numbers, model_device="cpu")
@@ -171,8 +177,6 @@ def test_lingbot_when_a_tick_is_under_way_then_the_manager_counts_the_planned_by
     state.generator_state = torch.zeros(5056, dtype=torch.uint8)
     state.camera_tail = (torch.zeros(1, 4, 4), torch.zeros(1, 4))
     state.condition_fixed_point = torch.zeros(1, 20, 3, 4, 6, dtype=torch.bfloat16)
-    half = torch.zeros(3 * (area // 256) * 5120, dtype=torch.bfloat16)
-    state.camera_modulation().replace((half.clone(), half.clone()) for _ in range(2))
     state.encoder_cache = [torch.zeros(1404 * area, dtype=torch.bfloat16), None]
     state.decoder_cache = [torch.zeros(4729 * area // 2, dtype=torch.bfloat16)]
     held = need_of(
@@ -180,7 +184,9 @@ def test_lingbot_when_a_tick_is_under_way_then_the_manager_counts_the_planned_by
     )
     between = sum(one.nbytes or 0 for one in held.values)
     assert manager.nbytes_by_device() == {"cpu": between}
+    half = torch.zeros(3 * (area // 256) * 5120, dtype=torch.bfloat16)
+    state.camera_modulation().replace((half.clone(), half.clone()) for _ in range(2))
     pending = [torch.zeros(1404 * area, dtype=torch.bfloat16)]
     state.encoder_cache_object.stage(pending)
     beside = sum(device_bytes(pending, SeenStorages()).values())
-    assert between + beside == held.in_use()["cpu"]
+    assert manager.nbytes_by_device()["cpu"] + beside == held.in_use()["cpu"]

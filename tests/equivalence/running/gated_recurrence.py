@@ -82,13 +82,13 @@ class GatedRecurrence:
         frames, tokens = x.shape[1:3]
         tail = state.conv_tail(branch, layer)
         if tail is None:
-            tail = x.new_zeros(1, KERNEL - 1, tokens, HIDDEN)
-        history = torch.cat([tail, x], dim=1)
-        taps = self.conv[layer].T
+            tail = x.new_zeros(1, KERNEL - 1, tokens, HIDDEN, dtype=torch.bfloat16)
+        history = torch.cat([tail, x.bfloat16()], dim=1)
+        taps = self.conv[layer].T.bfloat16()
         mixed = cast(
             torch.Tensor,
             sum(history[:, tap : tap + frames] * taps[tap] for tap in range(KERNEL)),
-        )
+        ).float()
         q, k, v = (mixed @ self.qkv[layer].T).unflatten(-1, (3, HEADS, DIM)).unbind(3)
         q, k = functional.elu(q) + 1, functional.elu(k) + 1
         gate = torch.sigmoid(mixed.mean(2) @ self.gate[layer].T)  # (1, frames, heads)
