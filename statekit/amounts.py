@@ -47,8 +47,9 @@ class Amounts:
 
     Attributes:
         first: after the first step.
-        full: from the second step on, and with one item of what is unbounded.
-        growth: what is added every `every_steps` steps to what is unbounded.
+        full: from the second step on; of what is unbounded what it has after the first, to which
+            `growth` is added every `every_steps` steps.
+        growth: of what is unbounded.
         pending: the second copy that a step needs.
         unit_nbytes: bytes of one of what is counted.
         extents: the shape of one item; empty where nobody knows one.
@@ -82,12 +83,14 @@ def amounts_of(value: ValueSpec, evaluate: Evaluate) -> Amounts | None:
     full, growth, every_steps = item, 0, 1
     if ring is not None and ring.bound is None:
         growth, every_steps = evaluate(ring.growth.items) * item, ring.growth.every_steps
+        full = evaluate(ring.growth.first) * item
     elif ring is not None and ring.bound is not None:
         if ring.axis is not None and extents:
             frame = item // extents[ring.axis]
         full = frame * evaluate(ring.bound)
     # Nobody says how many frames a window without a shape gets at once: as many as it keeps.
-    at_first = full if value.object == "WindowedKV" and not extents else item
+    unsaid = value.object == "WindowedKV" and not extents
+    at_first = full if unsaid or (ring is not None and ring.bound is None) else item
     first = at_first if size.first is None else evaluate(size.first)
     if ring is not None and ring.bounded:
         first = min(first, full)
@@ -120,15 +123,16 @@ def _entries(value: ValueSpec, evaluate: Evaluate) -> Amounts | None:
     unit = DTYPE_NBYTES[kept_as]
     key = math.prod(evaluate(extent) for extent in index.shape) * DTYPE_NBYTES[index.dtype]
     entry = _elements(size, evaluate) * unit + key
-    growth, every_steps = 0, 1
+    growth, every_steps, first = 0, 1, entry
     if cap is not None:
         full = cap // entry * entry  # whole entries
     elif ring.bound is not None:
         full = entry * evaluate(ring.bound)
     else:
-        full = entry
+        full = first = entry * evaluate(ring.growth.first)
         growth, every_steps = entry * evaluate(ring.growth.items), ring.growth.every_steps
-    first = entry if size.first is None else evaluate(size.first) * unit + key
+    if size.first is not None:
+        first = evaluate(size.first) * unit + key
     pending = full if value.pending is not None else 0
     if value.pending is not None and value.pending.elements is not None:
         pending = evaluate(value.pending.elements) * unit

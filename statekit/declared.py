@@ -126,12 +126,13 @@ def declared_bytes(
 
     Raises:
         ExpressionError: an expression of the schema has no value under these numbers, or one
-            below 1.
+            below 1; or a sink leaves no room in its window.
     """
     if value.device == "none":
         return DeclaredBytes(first=0, steady=0)
     values = model.environment(overrides)
     amounts = amounts_of(value, lambda text: _positive(text, values))
+    _require_window(value, values)
     if amounts is None:
         return None
     if not ranks.holds(value.sharding):
@@ -251,6 +252,17 @@ def by_device(
         if nbytes is not None and one.device != "none":
             totals[one.device] = totals.get(one.device, 0) + nbytes
     return totals
+
+
+def _require_window(value: ValueSpec, values: Mapping[str, int]) -> None:
+    """Refuse what a WindowedKV would refuse when it is made."""
+    ring = value.ring
+    if ring is None or ring.sink is None or ring.bound is None:
+        return
+    sink, bound = (Expression.parse(text).evaluate(values) for text in (ring.sink, ring.bound))
+    if sink >= bound:
+        found = f"a sink of {sink} in a bound of {bound}"
+        raise ExpressionError(ring.sink, found, "the bound counts the sink, and must be above it")
 
 
 def _positive(text: str, values: Mapping[str, int]) -> int:

@@ -98,10 +98,14 @@ class Size:
 
 @attrs.frozen
 class Growth:
-    """How fast an unbounded buffer grows: `items` more every `every_steps` steps."""
+    """How fast an unbounded buffer grows: `items` more every `every_steps` steps.
+
+    After the first step there are `first`.
+    """
 
     items: str = "1"
     every_steps: int = 1
+    first: str = "1"
 
 
 @attrs.frozen

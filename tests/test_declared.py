@@ -138,6 +138,45 @@ def test_at_step_when_a_buffer_grows_then_each_step_adds_what_it_says() -> None:
     assert [DeclaredBytes(5, 8).at_step(step) for step in (1, 2, 9)] == [5, 8, 8]
 
 
+@pytest.mark.parametrize("kind", ["LatentBuffer", "RetrievalStore"])
+def test_growth_when_the_first_step_brings_another_number_then_it_counts_from_there(
+    kind: Any,
+) -> None:
+    """15 items, then 10 with every second step."""
+    growth = Growth(items="10", every_steps=2, first="FIRST")
+    value = ValueSpec(
+        "pool",
+        "StateObject",
+        "torch.Tensor",
+        "cpu",
+        object=kind,
+        dtype="float32",
+        size=Size(shape=("3",)),
+        ring=Ring(unbounded="kept", growth=growth),
+        index=Index(("2",), "int64") if kind == "RetrievalStore" else None,
+    )
+    one = 3 * 4 + (2 * 8 if kind == "RetrievalStore" else 0)
+    declared = declared_bytes(ModelSpec("m", symbols={"FIRST": 15}, values=(value,)), value)
+    assert declared is not None
+    found = [declared.at_step(step) for step in (1, 2, 3, 4, 5)]
+    assert found == [one * items for items in (15, 15, 25, 25, 35)]
+    assert declared.most == 15 * one
+
+
+def test_window_when_numbers_leave_no_room_beside_the_sink_then_refused() -> None:
+    """What a WindowedKV refuses when it is made, a plan and an admission refuse before."""
+    window = value(
+        object="WindowedKV",
+        type="torch.Tensor",
+        size=Size(shape=("1", "2", "4")),
+        ring=Ring(bound="W", axis=1, sink="S"),
+    )
+    model = spec(window, W=10, S=9)
+    assert declared_bytes(model, window) is not None
+    with pytest.raises(ExpressionError, match="a sink of 9 in a bound of 9"):
+        declared_bytes(model, window, {"W": 9})
+
+
 @given(
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     bound=st.integers(1, 5),

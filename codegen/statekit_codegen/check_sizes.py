@@ -78,6 +78,7 @@ def _sources(schema: Schema) -> Iterator[tuple[Path, Dimension]]:
             yield (*path, "elements"), value.elements
         if value.ring is not None and value.ring.growth is not None:
             yield (*path, "ring", "growth", "items"), value.ring.growth.items
+            yield (*path, "ring", "growth", "first"), value.ring.growth.first
         for index, extent in enumerate(value.index.shape if value.index is not None else ()):
             yield (*path, "index", "shape", index), extent
         if value.pending is not None and value.pending.elements is not None:

@@ -53,6 +53,7 @@ class Growth:
 
     items: Dimension = entry("How many items are appended each time.", default=1)
     every_steps: int = entry("Every how many steps that happens.", default=1)
+    first: Dimension = entry("How many items there are after the first step.", default=1)
 
 
 @attrs.frozen

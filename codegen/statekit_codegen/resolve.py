@@ -95,7 +95,8 @@ def _ring(value: Value) -> spec.Ring | None:
         return None
     growth = spec.Growth()
     if ring.growth is not None:
-        growth = spec.Growth(_text(ring.growth.items), ring.growth.every_steps)
+        given = ring.growth
+        growth = spec.Growth(_text(given.items), given.every_steps, _text(given.first))
     return spec.Ring(
         bound=_optional(ring.bound),
         axis=ring.axis,

@@ -284,9 +284,11 @@ def test_matrix_game_2_when_planned_then_it_has_the_published_bytes(
 def test_matrix_game_3_when_clips_are_added_then_they_have_the_published_bytes() -> None:
     """4.8 MiB of latents with the first clip's 15 frames, 3.2 with each later one's 10; the newest
     four on the device (section 7)."""
-    one = at_step("matrix_game_3", ["latents"], 1)
-    assert one == 48 * 44 * 80 * 2 + 4 * 4 * 4
-    assert f"{15 * one / MIB:.1f}" == "4.8"
+    one = 48 * 44 * 80 * 2 + 4 * 4 * 4  # a latent frame, and the pose that it is found by
+    first = at_step("matrix_game_3", ["latents"], 1)
+    assert first == 15 * one
+    assert f"{first / MIB:.1f}" == "4.8"
+    assert at_step("matrix_game_3", ["latents"], 2) == 25 * one
     grown = at_step("matrix_game_3", ["latents"], 3) - at_step("matrix_game_3", ["latents"], 2)
     assert grown == 10 * one
     assert f"{grown / MIB:.1f}" == "3.2"
