@@ -29,7 +29,20 @@
     │   ├── UnsavableError                    a value cannot be in a snapshot; nothing was written
     │   ├── DamagedSnapshotError              a file is no snapshot, or not as it was written
     │   └── IncompatibleSnapshotError         a sound snapshot of another model, schema or machine
-    └── WatchError                            a manager cannot be watched, or not from here
+    ├── ServiceError (RuntimeError)           replicas could not do what they were asked
+    │   ├── ReplicaDiedError                  a replica does not answer any more
+    │   ├── StaleEpochError                   a call for a session that its replica has no more
+    │   ├── SessionRewoundError               a session goes on from its last snapshot
+    │   ├── QueueFullError                    too many steps wait already
+    │   ├── StepOrderError                    a numbered step came out of its order
+    │   ├── StepCancelledError                a step was cancelled
+    │   ├── StepUnknownError                  nobody knows whether a step was done
+    │   └── MoveError                         a session could not be moved; it is where it was
+    ├── GroupError (RuntimeError)             ranks cannot decide together
+    │   ├── RanksDifferError                  ranks are called, or set up, in different ways
+    │   └── RankLostError                     a rank does not answer any more
+    ├── WatchError                            a manager cannot be watched, or not from here
+    └── EquivalenceError (AssertionError)     an adapter is not what the hand-rolled class was
 
 Each error keeps what it knows as fields and passes exactly its constructor's arguments to
 `Exception`, so that it survives pickling between processes; `str()` builds the sentence.
@@ -49,13 +62,16 @@ __all__ = [
     "BudgetTooSmallError",
     "DamagedSnapshotError",
     "DeclarationError",
+    "EquivalenceError",
     "ExpressionError",
     "ForkError",
     "GenerateError",
+    "GroupError",
     "HandOverError",
     "HandOverTimeoutError",
     "IncompatibleSnapshotError",
     "MissingOutputError",
+    "MoveError",
     "NotAllocatedError",
     "ParameterConflictError",
     "ParameterError",
@@ -64,14 +80,24 @@ __all__ = [
     "PayloadError",
     "PolicyError",
     "Problem",
+    "QueueFullError",
+    "RankLostError",
+    "RanksDifferError",
+    "ReplicaDiedError",
     "SchemaError",
+    "ServiceError",
     "SessionAdmissionError",
     "SessionExistsError",
+    "SessionRewoundError",
     "SessionStateLostError",
     "SettingsError",
     "SnapshotError",
+    "StaleEpochError",
     "StatekitError",
+    "StepCancelledError",
     "StepError",
+    "StepOrderError",
+    "StepUnknownError",
     "UnparkableError",
     "UnsavableError",
     "WatchError",
@@ -350,7 +376,7 @@ class SessionExistsError(StatekitError, RuntimeError):
 class SessionStateLostError(StatekitError, RuntimeError):
     """A session that was to be continued is gone; it was not started anew.
 
-    `how` is "evicted", "dropped", "expired" or "unknown"; `ago_s` is how long ago.
+    `how` is "evicted", "dropped", "expired", "replica died" or "unknown"; `ago_s` is how long ago.
     """
 
     def __init__(self, session_id: str, how: str, ago_s: float | None, reason: str) -> None:
@@ -444,6 +470,152 @@ class IncompatibleSnapshotError(SnapshotError):
     """A sound snapshot does not fit the model, schema or machine it is restored into."""
 
 
+class ServiceError(StatekitError, RuntimeError):
+    """Replicas could not do what they were asked; nothing was half done."""
+
+    def __init__(self, place: str, found: str, todo: str) -> None:
+        super().__init__(place, found, todo)
+        self.place, self.found, self.todo = place, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.found}; {self.todo}"
+
+
+class ReplicaDiedError(ServiceError):
+    """A replica does not answer any more; whether it has done what it was asked is not known."""
+
+    def __init__(self, replica: str, found: str) -> None:
+        super().__init__(f"replica {replica!r}", found, "begin elsewhere, or continue what moved")
+        self.args = (replica, found)
+        self.replica = replica
+
+
+class StaleEpochError(ServiceError):
+    """A call came to a replica that does not have the session under this epoch; nothing was done.
+
+    Epochs rise whenever a session begins, moves or is restored: only its present owner knows the
+    present one.
+    """
+
+    def __init__(self, session_id: str, replica: str, epoch: int, present: int | None) -> None:
+        known = "does not have it" if present is None else f"has it under epoch {present}"
+        found = f"epoch {epoch} is over: replica {replica!r} {known}"
+        super().__init__(f"session {session_id!r}", found, "ask the directory where it is")
+        self.args = (session_id, replica, epoch, present)
+        self.session_id, self.replica = session_id, replica
+        self.epoch, self.present = epoch, present
+
+
+class SessionRewoundError(ServiceError):
+    """A session goes on from its last snapshot, because its replica died; told once a client.
+
+    `step` is how many steps its state holds now, `seen` how many this client knew to be done. With
+    fewer than those, the others are undone. With more, what those gave is lost: they were done and
+    saved, and the replica died before it could answer.
+    """
+
+    def __init__(self, session_id: str, step: int, seen: int | None) -> None:
+        known = "" if seen is None else f", {seen} steps of it were known to be done"
+        found = f"its replica died, and it goes on from its snapshot of step {step}{known}"
+        super().__init__(
+            f"session {session_id!r}", found, f"send again what came after step {step}"
+        )
+        self.args = (session_id, step, seen)
+        self.session_id, self.step, self.seen = session_id, step, seen
+
+
+class QueueFullError(ServiceError):
+    """A step was refused because too many wait already; it did not run.
+
+    `of` is "session" or "replica": whose queue is full.
+    """
+
+    def __init__(self, session_id: str, of: str, waiting: int, limit: int) -> None:
+        found = f"{waiting} steps wait for its {of}, of {limit} that may"
+        super().__init__(f"session {session_id!r}", found, "wait for one to end, and send it again")
+        self.args = (session_id, of, waiting, limit)
+        self.session_id, self.of, self.waiting, self.limit = session_id, of, waiting, limit
+
+
+class StepOrderError(ServiceError):
+    """A numbered step is not the next one of its session; it did not run."""
+
+    def __init__(self, session_id: str, number: int, due: int, why: str) -> None:
+        found = f"step {number} is refused, {why}; step {due} is the next"
+        super().__init__(f"session {session_id!r}", found, "go on from there")
+        self.args = (session_id, number, due, why)
+        self.session_id, self.number, self.due, self.why = session_id, number, due, why
+
+
+class StepCancelledError(ServiceError):
+    """A step was cancelled; `state` is "not run" or "rolled back", the same for the session."""
+
+    def __init__(self, session_id: str, state: str) -> None:
+        found = f"a step of it was cancelled, and is {state}"
+        super().__init__(f"session {session_id!r}", found, "go on with another step")
+        self.args = (session_id, state)
+        self.session_id, self.state = session_id, state
+
+
+class StepUnknownError(ServiceError):
+    """No answer came to a step, and it may have been done; it was not sent again."""
+
+    def __init__(self, session_id: str, found: str) -> None:
+        super().__init__(
+            f"session {session_id!r}",
+            f"nobody knows whether a step of it was done ({found})",
+            "ask count() how many it has done, and go on from there",
+        )
+        self.args = (session_id, found)
+        self.session_id = session_id
+
+
+class MoveError(ServiceError):
+    """A session could not be moved to another replica; it goes on where it is."""
+
+
+class GroupError(StatekitError, RuntimeError):
+    """Ranks that decide together could not; the group decides no more."""
+
+    def __init__(self, call: str, found: str, todo: str) -> None:
+        super().__init__(call, found, todo)
+        self.call, self.found, self.todo = call, found, todo
+
+    def __str__(self) -> str:
+        return f"{self.call}: {self.found}; {self.todo}"
+
+
+class RanksDifferError(GroupError):
+    """The ranks of a group were called in different ways, or set up so; nothing was decided."""
+
+    def __init__(self, found: str, todo: str) -> None:
+        StatekitError.__init__(self, found, todo)
+        self.found, self.todo = found, todo
+
+    def __str__(self) -> str:
+        return f"the ranks differ: {self.found}; {self.todo}"
+
+
+class RankLostError(GroupError):
+    """A rank did not answer in time; this call did nothing here, and no later one does anything.
+
+    `ranks` are those that were not heard of, as far as anybody knows.
+    """
+
+    def __init__(self, call: str, ranks: Sequence[int], found: str) -> None:
+        ranks = tuple(ranks)
+        StatekitError.__init__(self, call, ranks, found)
+        self.call, self.ranks, self.found = call, ranks, found
+
+    def __str__(self) -> str:
+        several = "ranks" if len(self.ranks) > 1 else "rank"
+        who = f"{several} {', '.join(map(str, self.ranks))}" if self.ranks else "a rank"
+        return (
+            f"{self.call}: {who} is lost ({self.found}); end the processes of this model, or go on "
+            "with those that live by survivors(group)"
+        )
+
+
 class WatchError(StatekitError):
     """A manager cannot be watched: its metrics, its socket, or what came over it."""
 
@@ -453,3 +625,18 @@ class WatchError(StatekitError):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.found}; {self.todo}"
+
+
+class EquivalenceError(StatekitError, AssertionError):
+    """An adapter did something else than the hand-rolled class that it replaces.
+
+    `place` is the step, the call and the value; `report` is the first difference at length, for a
+    terminal of 80 columns.
+    """
+
+    def __init__(self, place: str, found: str, todo: str, report: str = "") -> None:
+        super().__init__(place, found, todo, report)
+        self.place, self.found, self.todo, self.report = place, found, todo, report
+
+    def __str__(self) -> str:
+        return self.report or f"{self.place}: {self.found}; {self.todo}"

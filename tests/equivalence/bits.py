@@ -1,7 +1,7 @@
 """Comparison bit for bit: types, dtypes, shapes and every byte; never "close enough".
 
-Owns nothing of its own: what "the same" means is the affair of `statekit.testing`. That is loaded when
-two values are compared: a pipeline that runs without statekit takes its digests from here.
+Owns nothing of its own: what "the same" means is the affair of `statekit.testing`. That is loaded
+when two values are compared: a pipeline that runs without statekit takes its digests from here.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ MODULES = sorted(
 )
 RAY = [module for module in MODULES if module.partition("statekit.ray")[1]]
 """What needs Ray, which needs PyYAML and click."""
-WITH_PYTEST = [f"statekit.testing.{name}" for name in ("drawing", "machine", "plugin")]
+WITH_PYTEST = [f"statekit.testing.{name}" for name in ("drawing", "machine", "plugin", "rules")]
 WITHOUT_TORCH = ["statekit", "statekit.declared", "statekit.errors", "statekit.expressions"]
 WITHOUT_TORCH += ["statekit.evolution", "statekit.snapshot_file.head", "statekit.spec"]
 
