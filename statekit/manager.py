@@ -30,6 +30,7 @@ from typing import Any
 
 from statekit.books.ledger import Ledger
 from statekit.books.record import Record
+from statekit.declared import ONE_RANK, Ranks
 from statekit.events import Event, Events
 from statekit.lease import Lease
 from statekit.leasing import Leasing
@@ -71,6 +72,8 @@ class SessionStateManager(SnapshotMethods):
         park_folder: where values are parked on disk; None parks nothing there.
         policy: decides what is given up; a pure function of recorded facts.
         idle_timeout_s: sessions under leases that nobody used for so long end; None keeps them.
+        ranks: the ranks that a model runs on, and which of them this is: what a session declares is
+            what it holds here. Ranks that decide together: `statekit.distributed`.
         clock: seconds, rising; for tests.
 
     Raises:
@@ -91,6 +94,7 @@ class SessionStateManager(SnapshotMethods):
         park_folder: str | Path | None = None,
         policy: Policy = plan_release,
         idle_timeout_s: float | None = None,
+        ranks: Ranks = ONE_RANK,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         require_positive("max_sessions", max_sessions)
@@ -102,9 +106,11 @@ class SessionStateManager(SnapshotMethods):
         self.byte_budget = byte_budget
         self.model_device = model_device
         self.idle_timeout_s = idle_timeout_s
+        self.ranks = ranks
         self.budgets = Budgets.parse(budgets, FreeBytes(folder)).limits
         for spec in specs:
-            require_one_fits(self.budgets, spec, promise(spec, model_device).by_device)
+            promised_here = promise(spec, model_device, ranks=ranks).by_device
+            require_one_fits(self.budgets, spec, promised_here)
         self._clock = clock
         self._table = SessionTable(max_sessions, lock_factory(), clock)
         ledger, self._events = Ledger(), Events()
@@ -119,7 +125,9 @@ class SessionStateManager(SnapshotMethods):
         )
         self._roll = Roll(self._table, ledger)
         self._room = Room(self._roll, self._relief, self._events, clock)
-        self._leasing = Leasing(self._table, ledger, self._room, self._events, clock, model_device)
+        self._leasing = Leasing(
+            self._table, ledger, self._room, self._events, clock, model_device, ranks
+        )
         super().__init__(Archive(self._table, self._leasing, self._events, clock))
         announce(self)
 
