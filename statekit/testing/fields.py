@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import torch
 
-__all__ = ["fields_of", "has_own_equality", "set_fields"]
+__all__ = ["fields_of", "has_attribute", "has_own_equality", "set_fields"]
 
 _NO_HOLDERS = (
     type, enum.Enum, functools.partial, types.FunctionType, types.MethodType,
@@ -43,6 +43,17 @@ def fields_of(value: Any) -> dict[str, Any] | None:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 found.setdefault(name, getattr(value, name))
     return found if found or hasattr(value, "__dict__") else None
+
+
+def has_attribute(value: Any, name: str) -> bool:
+    """Whether there is an attribute of this name, be it a property that fails now."""
+    try:
+        getattr(value, name)
+    except AttributeError:
+        return False
+    except Exception:  # reading it is compared later, with its error
+        return True
+    return True
 
 
 def set_fields(value: Any, fields: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ from statekit.manager import SessionStateManager
 from statekit.testing.comparison import compare
 from statekit.testing.drawing import Drawing
 from statekit.testing.faults import FaultError, Faults
+from statekit.testing.fields import has_attribute
 from statekit.testing.held import assert_unchanged, holding
 from statekit.testing.parking import park_now
 from statekit.testing.payloads import Payloads
@@ -105,7 +106,7 @@ def state_machine(
 def _has(sample: Any, slot: Slot) -> bool:
     """Whether the hand-rolled object has the value as an attribute, as the adapter has."""
     single = isinstance(slot, AttrSlot) or (isinstance(slot, ObjectSlot) and slot.has_property)
-    return single and hasattr(sample, slot.value.name)
+    return single and has_attribute(sample, slot.value.name)
 
 
 class StateMachine(RuleBasedStateMachine):

@@ -24,6 +24,7 @@ from statekit.errors import EquivalenceError
 from statekit.spec import ModelSpec, Tolerance
 from statekit.testing.comparison import Difference, compare
 from statekit.testing.elements import Within
+from statekit.testing.fields import has_attribute
 from statekit.testing.replay import Outcome, Replayed
 from statekit.testing.report import ADAPTER, HAND_ROLLED, RECORDED, different
 from statekit.testing.sharing import Places, copied_on_purpose, lost_or_gained
@@ -73,7 +74,8 @@ class SideBySide:
             return
         had = set(self._trace.names)
         if self._hand is not None:
-            had.update(one.name for one in self._spec or () if hasattr(self._hand.state, one.name))
+            hand = self._hand.state
+            had.update(one.name for one in self._spec or () if has_attribute(hand, one.name))
         if self._spec is None:
             self._names = tuple(name for name in self._trace.names if name in had)
             return

@@ -21,6 +21,7 @@ from statekit.declared import session_at_step
 from statekit.events import Event, Parked, Rebuilt, Released, Restored
 from statekit.manager import SessionStateManager
 from statekit.spec import ModelSpec
+from statekit.testing import assert_equivalent, record
 from tests.capture.sessions import assert_same_session, everything_of
 from tests.equivalence.bits import assert_same_bits
 from tests.equivalence.running.adapters import DecoderState, RecurrentState, WindowState
@@ -134,6 +135,22 @@ def test_sessions_when_interleaved_then_each_has_the_bits_of_itself_alone(proof:
     for step, given in enumerate(proof.inputs("a")):
         got = model.forward(state, given)
         assert_same_bits(got, want["a"][step], f"after the reset, step {step}")
+
+
+def test_recorded_run_when_replayed_then_each_value_and_result_is_the_same(proof: Proof) -> None:
+    """What the model reads and what it is given, call by call."""
+    model, recorder = proof.model(), record(proof.by_hand())
+    for given in proof.inputs("a"):
+        with recorder.step():
+            model.forward(recorder.state, given)
+    manager = SessionStateManager()
+    done = assert_equivalent(
+        proof.by_hand,
+        lambda: proof.adapter("a", manager, **proof.parameters),
+        recorder.trace,
+    )
+    assert done.compared > 100
+    assert not done.within
 
 
 def test_state_when_it_is_missing_then_the_bits_are_others(proof: Proof) -> None:

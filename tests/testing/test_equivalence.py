@@ -220,6 +220,26 @@ def test_adapter_when_it_does_the_same_then_all_is_counted() -> None:
     assert str(result).startswith("equivalent: 4 steps, 33 calls; ")
 
 
+def test_values_when_a_property_fails_at_first_then_that_is_the_difference() -> (
+    None
+):
+    """A property of the hand-rolled class that raises while there is nothing is a difference."""
+
+    class Fails(HandRolled):
+        @property
+        def count(self) -> int:  # type: ignore[override]
+            if "own" not in vars(self):
+                raise ValueError("nothing yet")
+            return int(self.own)
+
+        @count.setter
+        def count(self, value: int) -> None:
+            self.own = value + 100 if value else value
+
+    with pytest.raises(EquivalenceError, match="count"):
+        assert_equivalent(Fails, toy(), TRACE)
+
+
 def test_report_when_one_bit_differs_then_shows_both_values_and_their_bits() -> None:
     """The report can be read aloud: where, which element, both numbers, both bit patterns."""
     with pytest.raises(EquivalenceError) as caught:

@@ -5,7 +5,7 @@ Each has the names that the class by hand has, so that a model cannot tell them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -52,14 +52,16 @@ class WindowState(SelfForcingState):
         latents = self.clean_latents
         return 0 if latents is None else latents.shape[1]
 
-    def lost_chunks(self) -> Iterator[tuple[int, torch.Tensor]]:
+    def lost_chunks(self) -> Iterable[tuple[int, torch.Tensor]]:
         """What has to be passed through the model again, because the window was released."""
-        if self.kv().object(0).global_end < self.start_frame:
-            start = 0
-            for chunk in self.clean_latents_object.view():
-                yield start * TOKENS, chunk
-                self._commit()
-                start += chunk.shape[1]
+        return self._chunks() if self.kv().object(0).global_end < self.start_frame else []
+
+    def _chunks(self) -> Iterator[tuple[int, torch.Tensor]]:
+        start = 0
+        for chunk in self.clean_latents_object.view():
+            yield start * TOKENS, chunk
+            self._commit()
+            start += chunk.shape[1]
 
     def text_pairs(self) -> Any:
         return self.text_kv().view()

@@ -81,8 +81,8 @@ class HandRolledWindowState:
         self.start_frame += clean.shape[1]
 
     @property
-    def clean_latents(self) -> torch.Tensor:
-        return torch.cat(self._clean, dim=1)
+    def clean_latents(self) -> torch.Tensor | None:
+        return torch.cat(self._clean, dim=1) if self._clean else None
 
 
 class WindowTransformer:
