@@ -4,6 +4,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 JOBS ?= 2
+SPREAD = -n $(JOBS) --dist worksteal
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -50,12 +51,14 @@ demo: $(READY)  ## Run both models on a real encoder, and compare
 
 .PHONY: test
 test: $(READY)  ## Run the tests (PYTEST_ARGS='-k ring' for some)
-	$(PY) -m pytest -m "not fullsize and not soak" -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	@# One Ray cluster, so in one process; none of its tests may be asked for.
+	$(PY) -m pytest tests/ray -m "not slow and not soak" $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(PY) -m pytest -m "not ray and not slow and not fullsize and not soak" $(SPREAD) $(PYTEST_ARGS)
 
 ##@ Before a commit
 
 .PHONY: check
-check: lint type generate-check vet docs-check docs-site build test  ## Run every gate, as CI does
+check: lint type generate-check vet docs-check docs-site build test-slow test  ## Run every gate, as CI does
 
 .PHONY: fmt
 fmt: $(READY)  ## Fix and format the code
@@ -96,6 +99,10 @@ build: $(READY)  ## Build the sdist, and from it the wheel, into dist/
 
 ##@ Now and then
 
+.PHONY: test-slow
+test-slow: $(READY)  ## Run the tests that `make test` leaves out
+	$(PY) -m pytest -m "slow and not fullsize and not soak" $(SPREAD) $(PYTEST_ARGS)
+
 .PHONY: test-full
 test-full: $(READY)  ## Run the tests, the 352x640 encoder included (slow)
 	$(PY) -m pytest -m "not soak" $(PYTEST_ARGS)
@@ -122,7 +129,7 @@ bench: $(READY)  ## Measure against baselines (docs/benchmarks.md)
 
 .PHONY: golden-update
 golden-update: $(READY)  ## Write the goldens from what is generated now
-	$(PY) -m pytest tests/golden --golden-update
+	$(PY) -m pytest tests/golden tests/codegen/scaffold/test_drafts.py --golden-update
 
 .PHONY: lock
 lock: $(MADE)  ## Write requirements-dev.txt (LOCK_ARGS=--upgrade)

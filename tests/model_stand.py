@@ -148,8 +148,12 @@ class Stand:
                 for key in self.spec.keys_of(value):
                     setattr(state, key, self.payload(value))
                 continue
+            count = 1
+            if value.ring is not None and value.ring.bound is None and value.object != "WindowedKV":
+                count = self.number(value.ring.growth.first)
             for one in self.objects(state, value):
-                one.append(self.entry(value, first=True))
+                for _ in range(count):
+                    one.append(self.entry(value, first=True))
 
     def fill(self, state: StateAdapter) -> None:
         """Go on until every bound is reached."""

@@ -16,13 +16,16 @@ import click
 
 from statekit._version import __version__
 from statekit.errors import StatekitError
+from statekit_codegen.commands.audit import audit
 from statekit_codegen.commands.breaking import breaking
 from statekit_codegen.commands.generate import generate
 from statekit_codegen.commands.inspect import inspect
 from statekit_codegen.commands.measure import measure
 from statekit_codegen.commands.plan import plan
 from statekit_codegen.commands.review import review
+from statekit_codegen.commands.scaffold import scaffold
 from statekit_codegen.commands.schema import schema
+from statekit_codegen.commands.simulate import simulate
 from statekit_codegen.commands.top import top
 from statekit_codegen.commands.verify import verify
 from statekit_codegen.commands.vet import vet
@@ -36,7 +39,21 @@ def statekit() -> None:
     """Session state of world models: one schema a model, typed adapters, reviewed decisions."""
 
 
-for command in (breaking, generate, inspect, measure, plan, review, schema, top, verify, vet):
+for command in (
+    audit,
+    breaking,
+    generate,
+    inspect,
+    measure,
+    plan,
+    review,
+    scaffold,
+    schema,
+    simulate,
+    top,
+    verify,
+    vet,
+):
     statekit.add_command(command)
 
 

@@ -72,7 +72,32 @@ _SECTIONS = (
     _Section("Measuring", modules=("statekit.measure",)),
     _Section(
         "Watching",
-        modules=("statekit.watch.metrics", "statekit.watch.server", "statekit.watch.logs"),
+        modules=(
+            "statekit.watch.metrics",
+            "statekit.watch.server",
+            "statekit.watch.service",
+            "statekit.watch.logs",
+        ),
+    ),
+    _Section(
+        "Testing",
+        modules=(
+            "statekit.testing.recorder",
+            "statekit.testing.trace",
+            "statekit.testing.equivalence",
+            "statekit.testing.machine",
+            "statekit.testing.faults",
+        ),
+    ),
+    _Section("Ranks", modules=("statekit.distributed.sessions",)),
+    _Section(
+        "Replicas",
+        modules=(
+            "statekit.replicas.sessions",
+            "statekit.replicas.replica",
+            "statekit.replicas.placement",
+            "statekit.replicas.reports",
+        ),
     ),
     _Section("Events", modules=("statekit.events",)),
     _Section("Errors", modules=("statekit.errors",)),

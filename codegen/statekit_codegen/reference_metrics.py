@@ -9,21 +9,41 @@ import attrs
 
 from statekit.events import Event
 from statekit.watch.logs import KINDS, level_of, name_of_kind
-from statekit.watch.names import LABELS, METRICS, REASONS, SECONDS
+from statekit.watch.names import LABELS, METRICS, REASONS, SECONDS, Metric
+from statekit.watch.service_names import (
+    REPLICA_STATES,
+    SERVICE_LABELS,
+    SERVICE_METRICS,
+    SESSION_STATES,
+)
 
 __all__ = ["metrics_page"]
 
 _INTRODUCTION = """\
 # Metrics and log records
 
-What `statekit.watch.metrics.collect(manager)` exports, and what `statekit.watch.logs.log_events`
-writes. How to use them, with a dashboard and alerts: [Watch a server](guides/watch.md).
+What `statekit.watch.metrics.collect(manager)` exports of a manager, what
+`statekit.watch.service.collect_service(sessions)` exports of a service and its replicas, and what
+`statekit.watch.logs.log_events` writes. How to use them, with a dashboard and alerts:
+[Watch a server](guides/watch.md).
 
 A scrape reads what the manager has booked. It looks anew at sessions that are in use, or are used
 without leases, and at no other. `sum by (device) (statekit_session_bytes)` is the
 `nbytes_by_device()` of the manager: a byte that several values hold is exported once, under the
 first of their (model, bucket) in the order of the alphabet. Counters begin at zero when `collect`
 is called, but for hits and misses, which count from the manager's beginning.
+"""
+
+
+_OF_SERVICES = """\
+## Metrics of services
+
+A service of several replicas ([Serve on several machines](guides/serve.md)) is asked every few
+seconds what it knows of them; a scrape gets the last answer, and `statekit_service_age_seconds`
+says how old that is. Counters count from when the directory came to know a replica; a replica that
+is removed has no metrics any more, and of a dead one there is no room, no queue and no snapshot.
+
+Every one of these metrics has the label `service` as well.
 """
 
 
@@ -39,7 +59,7 @@ def metrics_page(header: str) -> str:
         "",
         "| metric | kind | labels | meaning |",
         "|---|---|---|---|",
-        *_metrics(),
+        *_metrics(METRICS),
         "",
         f"Buckets of the histograms, in seconds: {bounds}.",
         "",
@@ -55,6 +75,20 @@ def metrics_page(header: str) -> str:
         "|---|---|",
         *(f"| `{name}` | {_words(words)}, `other` |" for name, words in REASONS.items()),
         "",
+        _OF_SERVICES,
+        "| metric | kind | labels | meaning |",
+        "|---|---|---|---|",
+        *_metrics(SERVICE_METRICS),
+        "",
+        "| label | values |",
+        "|---|---|",
+        *(f"| `{name}` | {values} |" for name, values in SERVICE_LABELS.items()),
+        "",
+        "| metric | values of `state` |",
+        "|---|---|",
+        f"| `statekit_service_replicas`, `statekit_replica_state` | {_words(REPLICA_STATES)} |",
+        f"| `statekit_service_sessions` | {_words(SESSION_STATES)} |",
+        "",
         "## Log records",
         "",
         "Each record has a message of one line, the field `event`, and the fields of the event.",
@@ -67,8 +101,8 @@ def metrics_page(header: str) -> str:
     return "\n".join(lines)
 
 
-def _metrics() -> Iterator[str]:
-    for one in METRICS:
+def _metrics(metrics: tuple[Metric, ...]) -> Iterator[str]:
+    for one in metrics:
         yield f"| `{one.name}` | {one.kind} | {_words(one.labels)} | {one.help} |"
 
 

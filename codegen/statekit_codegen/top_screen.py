@@ -22,8 +22,10 @@ from rich.live import Live
 
 from statekit.watch.client import Client
 from statekit.watch.picture import Happening, Picture
+from statekit.watch.service_picture import ServicePicture
 from statekit.watch.wire import MAX_TOP, SORTS, Ask
-from statekit_codegen.top_view import View, layout
+from statekit_codegen.top_parts import View
+from statekit_codegen.top_view import layout
 
 __all__ = ["watch"]
 
@@ -53,7 +55,7 @@ def watch(client: Client, console: Console, view: View, every_s: float) -> None:
         WatchError: the server is gone, or answers nonsense.
     """
     told: tuple[Happening, ...] = ()
-    picture: Picture | None = None
+    picture: Picture | ServicePicture | None = None
     due = 0.0
     with (
         _ended_by_term(),
@@ -62,10 +64,10 @@ def watch(client: Client, console: Console, view: View, every_s: float) -> None:
     ):
         while True:
             if picture is None or time.monotonic() >= due:
-                picture = client.ask(_ask(view, told))
+                picture = client.ask_any(_ask(view, told))
                 told = (*told, *picture.happenings)[-_TOLD:]
                 due = time.monotonic() + every_s
-            whole = _with(picture, told)
+            whole = attrs.evolve(picture, happenings=told)
             live.update(layout(whole, view, *console.size), refresh=True)
             for key in keyboard(min(_BLINK_S, max(0.0, due - time.monotonic()))):
                 if key == "quit":
@@ -79,18 +81,14 @@ def _ask(view: View, told: tuple[Happening, ...]) -> Ask:
     return Ask(MAX_TOP, view.sort, since, view.selected if view.values else None)
 
 
-def _with(picture: Picture, told: tuple[Happening, ...]) -> Picture:
-    return attrs.evolve(picture, happenings=told)
-
-
-def _press(key: str, view: View, picture: Picture) -> bool:
+def _press(key: str, view: View, picture: Picture | ServicePicture) -> bool:
     """Do what a key says; whether that needs another picture."""
     if key in ("up", "down"):
         step = 1 if key == "down" else -1
         if view.values:
             view.first = max(0, view.first + step)
             return False
-        ids = [one.session_id for one in picture.sessions]
+        ids = _rows(picture)
         if view.selected in ids:
             at = min(len(ids) - 1, max(0, ids.index(view.selected) + step))
             view.selected = ids[at]
@@ -103,6 +101,13 @@ def _press(key: str, view: View, picture: Picture) -> bool:
         view.first = 0
         return True
     return False
+
+
+def _rows(picture: Picture | ServicePicture) -> list[str]:
+    """What can be selected."""
+    if isinstance(picture, ServicePicture):
+        return [one.name for one in picture.replicas]
+    return [one.session_id for one in picture.sessions]
 
 
 @contextmanager

@@ -1,64 +1,50 @@
-"""What `statekit top` shows: a picture of a manager laid out for a width and a height.
+"""What `statekit top` shows: a picture laid out for a width and a height.
 
-Owns the words and the layout. Session ids and reasons come from clients: what no terminal should
-get is escaped. Colours repeat what is said in words, so nothing is lost without them.
+Owns the words and the layout for a manager; for a service it is `top_service`. Session ids and
+reasons come from clients: what no terminal should get is escaped. Colours repeat what is said in
+words, so nothing is lost without them.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import attrs
 from rich.console import Group, JustifyMethod, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from statekit.text import on_one_line
-from statekit.watch.picture import Happening, Picture, Session
-from statekit.watch.wire import SORTS
+from statekit.watch.picture import Picture, Session
+from statekit.watch.service_picture import ServicePicture
+from statekit_codegen.top_parts import View, a_line, a_table, news_of, shown_news, title, window
+from statekit_codegen.top_service import layout_service
 from statekit_codegen.units import format_nbytes
 
-__all__ = ["View", "layout"]
+__all__ = ["layout"]
 
 _KEYS = "q quit   ↑↓ j k select   enter values   s sort"
 _KEYS_OF_VALUES = "q quit   ↑↓ j k scroll   enter sessions"
 _BAR = 16
-_TOLD = 20
-"""Events that are shown at most."""
 _ID, _LEASES_AND_IDLE, _DEVICE, _MODEL, _PARKED = 14, 16, 12, 12, 8
 """Columns of the screen that columns of the table take, a session's id at least."""
 
 
-@attrs.define
-class View:
-    """What the person at the keyboard chose.
-
-    `selected` is a session's id; `first` the row that is shown at the top; `values` whether the
-    values of that session are shown in place of the sessions.
-    """
-
-    selected: str | None = None
-    first: int = 0
-    sort: str = SORTS[0]
-    values: bool = False
-    live: bool = True
-
-
-def layout(picture: Picture, view: View, width: int, height: int | None = None) -> RenderableType:
+def layout(
+    picture: Picture | ServicePicture, view: View, width: int, height: int | None = None
+) -> RenderableType:
     """The picture for a screen of this size; all of it where there is no height.
 
     Brings `view.first` to where the selected row is seen.
     """
+    if isinstance(picture, ServicePicture):
+        return layout_service(picture, view, width, height)
     head = [_title(picture), *_devices(picture), _totals(picture), Text("")]
     foot: list[RenderableType] = []
     if view.live:
         keys = _KEYS_OF_VALUES if view.values else f"{_KEYS}: {view.sort}"
-        foot = [_line(keys, style="dim")]
+        foot = [a_line(keys, style="dim")]
     rows = None
-    happenings = list(picture.happenings)[-_TOLD:]
+    happenings = shown_news(picture.happenings)
     if height is not None:
         room = max(4, height - len(head) - len(foot) - 3)
         told = min(len(happenings), max(2, room // 3))
@@ -66,25 +52,21 @@ def layout(picture: Picture, view: View, width: int, height: int | None = None) 
         left_out = picture.session_count > len(picture.sessions)
         rows = max(1, room - told - left_out)
     body = _values(picture, view, rows) if view.values else _sessions(picture, view, rows, width)
-    news = [Text(""), _news(happenings)] if happenings or view.live else []
+    news = [Text(""), news_of(happenings)] if happenings or view.live else []
     return Group(*head, body, *news, *foot)
 
 
 def _title(picture: Picture) -> RenderableType:
-    grid = Table.grid(expand=True)
-    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    grid.add_column(no_wrap=True, justify="right")
-    grid.add_row(
-        _line(f"statekit top: {picture.name} (process {picture.pid})", style="bold"),
-        _line(f"{picture.session_count} of at most {picture.max_sessions} sessions"),
+    return title(
+        f"statekit top: {picture.name} (process {picture.pid})",
+        f"{picture.session_count} of at most {picture.max_sessions} sessions",
     )
-    return grid
 
 
 def _devices(picture: Picture) -> Iterator[RenderableType]:
     width = max((len(one.device) for one in picture.devices), default=0)
     for one in picture.devices:
-        line = _line(f"{one.device:<{width}}  ")
+        line = a_line(f"{one.device:<{width}}  ")
         if one.budget is None:
             line.append(f"{format_nbytes(one.nbytes)}, no budget")
         else:
@@ -105,16 +87,7 @@ def _totals(picture: Picture) -> Text:
     parts += [
         f"parked on {tier} {format_nbytes(count)}" for tier, count in sorted(picture.parked.items())
     ]
-    return _line("   ".join(parts))
-
-
-def _line(text: str, style: str = "") -> Text:
-    """One line, whatever is in it, as it is: no markup, no escapes."""
-    return Text(on_one_line(text), style=style, no_wrap=True, overflow="ellipsis")
-
-
-def _table() -> Table:
-    return Table(box=None, pad_edge=False, expand=True, header_style="bold", show_edge=False)
+    return a_line("   ".join(parts))
 
 
 def _sessions(picture: Picture, view: View, rows: int | None, width: int) -> RenderableType:
@@ -123,21 +96,21 @@ def _sessions(picture: Picture, view: View, rows: int | None, width: int) -> Ren
     if view.live and ids and view.selected not in ids:
         view.selected = ids[0]
     at = ids.index(view.selected) if view.live and view.selected in ids else 0
-    window = _window(view, at, len(sessions), rows)
+    shown = window(view, at, len(sessions), rows)
     columns = dict(_columns(sessions, width))
-    table = _table()
+    table = a_table()
     table.add_column("session", ratio=1, no_wrap=True, overflow="ellipsis")
     for name in columns:
         justify: JustifyMethod = "left" if name == "model" else "right"
-        table.add_column(_line(name), justify=justify, no_wrap=True, overflow="ellipsis")
-    for one in sessions[window]:
+        table.add_column(a_line(name), justify=justify, no_wrap=True, overflow="ellipsis")
+    for one in sessions[shown]:
         chosen = view.live and one.session_id == view.selected
         mark = "> " if chosen else "  " if view.live else ""
-        cells = [_line(cell(one)) for cell in columns.values()]
+        cells = [a_line(cell(one)) for cell in columns.values()]
         style = "reverse" if chosen else None if one.listed else "dim"
-        table.add_row(_line(mark + one.session_id), *cells, style=style)
+        table.add_row(a_line(mark + one.session_id), *cells, style=style)
     left = picture.session_count - len(sessions)
-    if left > 0 and (rows is None or window.stop >= len(sessions)):
+    if left > 0 and (rows is None or shown.stop >= len(sessions)):
         table.caption = f"and {left} more"
         table.caption_justify = "left"
     return table if sessions else Text("no sessions", style="dim")
@@ -182,38 +155,17 @@ def _values(picture: Picture, view: View, rows: int | None) -> RenderableType:
     name = picture.values_of or view.selected or ""
     values = picture.values
     if values is None:
-        return _line(f"session {name} is not there", style="dim")
+        return a_line(f"session {name} is not there", style="dim")
     values = tuple(sorted(values, key=lambda one: (-sum(one.nbytes.values()), one.value)))
-    window = _window(view, view.first, len(values), rows)
-    table = _table()
-    table.add_column(_line(f"value of {name}"), ratio=2, no_wrap=True, overflow="ellipsis")
+    shown = window(view, view.first, len(values), rows)
+    table = a_table()
+    table.add_column(a_line(f"value of {name}"), ratio=2, no_wrap=True, overflow="ellipsis")
     table.add_column("bucket", no_wrap=True)
     table.add_column("bytes", justify="right", no_wrap=True)
     table.add_column("where", no_wrap=True)
     table.add_column("next", ratio=2, no_wrap=True, overflow="ellipsis")
-    for one in values[window]:
+    for one in values[shown]:
         nbytes = format_nbytes(sum(one.nbytes.values()))
         where = f"on {', '.join(one.nbytes)}" if one.where == "resident" else one.where
-        table.add_row(*map(_line, (one.value, one.bucket, nbytes, where, one.next)))
-    return table if values else _line(f"session {name} holds nothing", style="dim")
-
-
-def _window(view: View, at: int, count: int, rows: int | None) -> slice:
-    """The rows that are seen, so that the one `at` a place is among them."""
-    if rows is None or count <= rows:
-        view.first = 0
-        return slice(0, count)
-    first = min(max(view.first, at - rows + 1, 0), at, count - rows)
-    view.first = max(0, first)
-    return slice(view.first, view.first + rows)
-
-
-def _news(happenings: Sequence[Happening]) -> RenderableType:
-    table = _table()
-    table.add_column("", no_wrap=True)
-    table.add_column("", ratio=1, no_wrap=True, overflow="ellipsis")
-    table.show_header = False
-    for one in happenings:
-        clock = time.strftime("%H:%M:%S", time.localtime(one.at))
-        table.add_row(clock, _line(one.text), style="yellow" if one.warning else None)
-    return Group(Text("events", style="bold"), table)
+        table.add_row(*map(a_line, (one.value, one.bucket, nbytes, where, one.next)))
+    return table if values else a_line(f"session {name} holds nothing", style="dim")

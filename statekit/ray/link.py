@@ -22,7 +22,7 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from statekit.errors import ReplicaDiedError
+from statekit.errors import ReplicaDiedError, ServiceError
 from statekit.replicas.reports import Done
 
 __all__ = ["GROUPS", "NAMESPACE", "RayAnswer", "RayLink", "actor_name"]
@@ -102,6 +102,8 @@ class RayLink:
 
     def kill(self) -> None:
         """See to it that the actor does nothing any more."""
+        if not ray.is_initialized():
+            return
         try:
             ray.kill(ray.get_actor(self._actor, NAMESPACE), no_restart=True)
         except ValueError:  # there is none
@@ -122,6 +124,9 @@ class RayLink:
             raise ReplicaDiedError(self._name, _why(error)) from error
 
     def _sent(self, method: str, args: tuple[Any, ...]) -> Any:
+        if not ray.is_initialized():  # or Ray would start a cluster of its own, and look there
+            found = "this process is connected to no Ray cluster"
+            raise ServiceError(self._name, found, "call ray.init, and connect to the service anew")
         run = self._methods.get(method) or self._method(method)
         if method != "step":
             return run.remote([method, *args])

@@ -65,7 +65,8 @@ class Directory:
         self._entries: dict[str, Entry] = {}
         self._gone = Departures()
         self._lost: dict[str, LostSession] = {}
-        self._epoch = 0
+        # Above what an earlier directory has given: stores of snapshots outlive directories.
+        self._epoch = time.time_ns() // 1000
 
     # -- looking -----------------------------------------------------------------------------------
 

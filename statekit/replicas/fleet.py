@@ -81,6 +81,7 @@ class Fleet:
             self._bury,
         )
         self._failing: list[threading.Thread] = []
+        self._refused = 0
         for link in links:
             self._members.add(link)
 
@@ -189,7 +190,10 @@ class Fleet:
             self.check()
         every = self._members.every()
         return ServiceStatus(
-            self._members.status(every), self._directory.count(), self._directory.lost()
+            self._members.status(every),
+            self._directory.count(),
+            self._directory.lost(),
+            self._refused,
         )
 
     def settled(self, wait_s: float) -> bool:

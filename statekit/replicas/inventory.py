@@ -6,7 +6,10 @@ session (`statekit.replicas.replica`).
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
@@ -80,6 +83,7 @@ class Inventory:
                     )
                 )  # fmt: skip
         departed, self._departed = self._departed, {}
+        saved = [one.saved_at for one in tuple(self._kept.values()) if one.saved_at is not None]
         return Report(
             self.facts(),
             tuple(self._serves),
@@ -87,6 +91,10 @@ class Inventory:
             self._turns.waiting,
             self._turns.running,
             departed,
+            self._turns.done,
+            socket.gethostname(),
+            os.getpid(),
+            time.monotonic() - min(saved) if saved else None,
         )
 
     # -- for the replica ---------------------------------------------------------------------------

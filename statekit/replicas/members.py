@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
+from typing import get_args
 
 import attrs
 
@@ -17,7 +18,7 @@ from statekit.errors import ServiceError
 from statekit.replicas.directory import Directory
 from statekit.replicas.links import Link
 from statekit.replicas.placement import Placement, ReplicaFacts, free_share
-from statekit.replicas.reports import MemberState, ReplicaStatus, Report
+from statekit.replicas.reports import CountName, MemberState, ReplicaStatus, Report
 from statekit.replicas.saving import Store
 
 __all__ = ["Member", "Members"]
@@ -59,6 +60,7 @@ class Members:
         self._directory, self._placement, self._store = directory, placement, store
         self._lock = threading.Lock()
         self._members: dict[str, Member] = {}
+        self._counts: dict[str, dict[str, int]] = {}
 
     def add(self, link: Link) -> Member:
         """A replica serves from now on.
@@ -74,12 +76,21 @@ class Members:
                 todo = "give it another name, or remove the old one first"
                 raise ServiceError(f"replica {link.name!r}", found, todo)
             member = self._members[link.name] = Member(link, report, report.facts)
+            self._counts.setdefault(link.name, dict.fromkeys(get_args(CountName), 0))
             return member
+
+    def note(self, name: str, what: CountName) -> None:
+        """One more session of which that became at a replica."""
+        with self._lock:
+            counts = self._counts.get(name)
+            if counts is not None:
+                counts[what] += 1
 
     def remove(self, name: str) -> None:
         """Forget a replica."""
         with self._lock:
             self._members.pop(name, None)
+            self._counts.pop(name, None)
 
     def mark_dead(self, member: Member) -> bool:
         """A replica is gone; whether that is news."""
@@ -210,6 +221,8 @@ class Members:
     def status(self, members: Iterable[Member]) -> tuple[ReplicaStatus, ...]:
         """What is known of these replicas."""
         counted = self._directory.counted()
+        with self._lock:
+            counts = {name: dict(one) for name, one in self._counts.items()}
         return tuple(
             ReplicaStatus(
                 self.facts(one),
@@ -219,6 +232,12 @@ class Members:
                 one.report.waiting,
                 one.report.running,
                 {held.session_id: held.unsaved for held in one.report.sessions if held.unsaved},
+                one.report.steps,
+                one.report.host,
+                one.report.pid,
+                one.report.snapshot_age_s,
+                sum(held.step - (held.saved_step or 0) for held in one.report.sessions),
+                counts.get(one.name, {}),
             )
             for one in members
         )

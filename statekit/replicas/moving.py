@@ -121,6 +121,9 @@ class Mover:
                     break  # the next one would say the same
             else:
                 place = self._settle(entry, member.name, epoch, saved.step, rewound=rewound)
+                self._members.note(member.name, "restored" if rewound else "came")
+                if not rewound:
+                    self._members.note(source, "went")
                 self._forget(source, entry.session_id, old)
                 return place
         raise refused or self.no_room(entry.session_id, entry.model, entry.overrides)
@@ -196,11 +199,13 @@ class Mover:
         if self._restore == "never":
             problem = "sessions of dead replicas are not restored here"
         if saved is None or problem:
+            self._members.note(entry.owner, "lost")
             self._directory.lose(entry, problem or reason, step)
             return
         try:
             self._take_in(entry, saved, None, rewound=True)
         except Exception as error:
+            self._members.note(entry.owner, "lost")
             self._directory.lose(entry, f"it could not be restored: {error}", step)
 
     def _last(self, entry: Entry) -> tuple[Saved | None, str]:

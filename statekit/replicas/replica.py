@@ -16,6 +16,7 @@ step may run before the output is on its way.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -271,7 +272,7 @@ class Replica(Inventory):
             return
         kept = self._kept.get(session_id)
         if kept is not None:
-            kept.saved_step, kept.unsaved = saved.step, ""
+            kept.saved_step, kept.saved_at, kept.unsaved = saved.step, time.monotonic(), ""
 
     def _say_unsaved(self, session_id: str, error: Exception) -> None:
         kept = self._kept.get(session_id)

@@ -11,6 +11,7 @@ from statekit.replicas.placement import ReplicaFacts
 
 __all__ = [
     "Begun",
+    "CountName",
     "Done",
     "Drained",
     "Held",
@@ -27,6 +28,10 @@ SessionStateName = Literal["beginning", "placed", "moving", "closing"]
 """Of a session that lives: it is being begun, is served, changes its replica, is being closed."""
 
 MemberState = Literal["serving", "draining", "dead"]
+
+CountName = Literal["begun", "came", "went", "restored", "lost", "refused"]
+"""What becomes of sessions at a replica: they begin there, come or go by a move, come out of a
+snapshot, are lost with it, or find no room there."""
 
 
 @attrs.frozen
@@ -80,6 +85,9 @@ class Report:
         models: the models that it serves.
         waiting, running: steps.
         departed: sessions that left without having been closed, with how and why.
+        steps: how many it has done.
+        host, pid: the process that it lives in.
+        snapshot_age_s: of the oldest among its sessions' last snapshots; None where there is none.
     """
 
     facts: ReplicaFacts
@@ -88,6 +96,10 @@ class Report:
     waiting: int
     running: int
     departed: Mapping[str, tuple[str, str]]
+    steps: int
+    host: str
+    pid: int
+    snapshot_age_s: float | None
 
 
 @attrs.frozen
@@ -121,7 +133,13 @@ class LostSession:
 
 @attrs.frozen
 class ReplicaStatus:
-    """One replica, as the directory knows it."""
+    """One replica, as the directory knows it.
+
+    Attributes:
+        unsaved: sessions whose last snapshot could not be taken, with why.
+        unsaved_steps: what would be lost if it died now.
+        counts: what became of sessions there, by `CountName`; each only rises.
+    """
 
     facts: ReplicaFacts
     state: MemberState
@@ -130,15 +148,26 @@ class ReplicaStatus:
     waiting: int
     running: int
     unsaved: Mapping[str, str]
+    steps: int
+    host: str
+    pid: int
+    snapshot_age_s: float | None
+    unsaved_steps: int
+    counts: Mapping[str, int]
 
 
 @attrs.frozen
 class ServiceStatus:
-    """All replicas, how many sessions are in which state, and those that were lost."""
+    """All replicas, how many sessions are in which state, and those that were lost.
+
+    Attributes:
+        refused: how often a session that was to begin fitted nowhere.
+    """
 
     replicas: tuple[ReplicaStatus, ...]
     sessions: Mapping[str, int]
     lost: tuple[LostSession, ...]
+    refused: int
 
 
 @attrs.frozen

@@ -85,6 +85,7 @@ class Service(Fleet):
                     if not made_room and self._make_room(model, numbers):
                         made_room, tried = True, set()
                         continue
+                    self._refused += 1
                     raise refused or self._mover.no_room(session_id, model, numbers)
                 member, declared = found
                 tried.add(member.name)
@@ -98,11 +99,13 @@ class Service(Fleet):
                     )
                 except SessionAdmissionError as error:
                     refused = error
+                    self._members.note(member.name, "refused")
                     self._directory.reroute(entry, "", {})  # nothing is promised to it there
                 except ReplicaDiedError:
                     self._bury(member)
                 else:
                     member.facts = begun.facts
+                    self._members.note(member.name, "begun")
                     place = self._directory.settle(
                         entry, member.name, entry.epoch, 0, rewound=False
                     )

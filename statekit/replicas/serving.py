@@ -68,6 +68,7 @@ class Kept:
         "declared",
         "overrides",
         "rewound",
+        "saved_at",
         "saved_step",
         "serves",
         "unsaved",
@@ -84,4 +85,5 @@ class Kept:
         self.serves, self.overrides, self.declared = serves, overrides, declared
         self.begun, self.rewound = begun, rewound
         self.saved_step: int | None = None
+        self.saved_at: float | None = None
         self.unsaved = ""

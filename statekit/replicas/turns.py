@@ -47,6 +47,7 @@ class Turns:
         self._lanes: dict[str, Lane] = {}
         self._waiting: list[Call] = []
         self._running = 0
+        self._done = 0
         self._past: OrderedDict[str, Outcome] = OrderedDict()
 
     @property
@@ -58,6 +59,11 @@ class Turns:
     def running(self) -> int:
         """How many steps run."""
         return self._running
+
+    @property
+    def done(self) -> int:
+        """How many steps were done, also of sessions that have left."""
+        return self._done
 
     def lanes(self) -> list[Lane]:
         """The sessions that are here, frozen ones too."""
@@ -152,6 +158,7 @@ class Turns:
                 call.ended.set()
             if done:
                 lane.done += counts
+                self._done += counts
             else:
                 self._break(call, "the one before it did not succeed")
             if lane.frozen:

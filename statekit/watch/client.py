@@ -1,4 +1,4 @@
-"""Client: pictures of a manager in another process. Loads without torch."""
+"""Client: pictures of a manager or a service in another process. Loads without torch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import TracebackType
 from statekit.errors import WatchError
 from statekit.watch import private, wire
 from statekit.watch.picture import Picture
+from statekit.watch.service_picture import ServicePicture
 
 __all__ = ["Client", "find"]
 
@@ -26,18 +27,16 @@ def find(target: str | None) -> Path:
     if target is not None:
         stems = (target, f"{target}-")
         found = [path for path in found if path.stem == stems[0] or path.stem.startswith(stems[1])]
-        what = f"process {target} shows no manager"
+        what = f"process {target} shows no manager or service"
     else:
         found = [path for path in found if _answers(path)]
-        what = "no process shows a manager"
+        what = "no process shows a manager or a service"
     if not found:
-        todo = "call statekit.watch.server.serve(manager) in it, as the same user"
+        todo = "call serve(manager) or serve_service(sessions) in it, as the same user"
         raise WatchError(str(folder), what, todo)
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
-        raise WatchError(
-            str(folder), f"several managers are shown: {names}", "name one by its path"
-        )
+        raise WatchError(str(folder), f"several are shown: {names}", "name one by its path")
     return found[0]
 
 
@@ -56,7 +55,19 @@ class Client:
         self._inbox = bytearray()
 
     def ask(self, ask: wire.Ask) -> Picture:
-        """What the server shows now.
+        """What the server of a manager shows now.
+
+        Raises:
+            WatchError: the server is gone, slow, answers what is no picture, or shows a service.
+        """
+        shown = self.ask_any(ask)
+        if isinstance(shown, ServicePicture):
+            todo = "use `statekit top`, or `ask_any`"
+            raise WatchError(str(self.path), "it shows a service", todo)
+        return shown
+
+    def ask_any(self, ask: wire.Ask) -> Picture | ServicePicture:
+        """What the server shows now, of a manager or of a service.
 
         Raises:
             WatchError: the server is gone, slow, or answers what is no picture.

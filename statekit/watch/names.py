@@ -22,7 +22,8 @@ OTHER = "other"
 
 LABELS = {
     "manager": "the name that `collect` was given",
-    "device": "`cpu`, `disk`, or a torch device such as `cuda:0`; `other` for any other word",
+    "device": "`cpu`, `disk`, or a torch device such as `cuda:0`, with a rank in front where one "
+    "process knows of several (`rank1/cuda:0`); `other` for any other word",
     "tier": "`live`, or where a value is parked: `host` or `disk`",
     "model": "the schema's `model` (the first 32 that are met); `other` without a schema",
     "bucket": "`attrs` or `StateObject`",

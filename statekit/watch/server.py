@@ -1,29 +1,27 @@
-"""Server: pictures of a manager for clients on a Unix socket, from one thread.
+"""Server: pictures for clients on a Unix socket, from one thread.
 
-Owns the thread, its clients and the memory of what happened. Not here: what a picture shows
-(`taking`), the messages (`wire`), who may connect (`private`).
+Owns the thread and its clients. Not here: what is shown, of a manager (`taking`) or of a service
+(`service`), the messages (`wire`), who may connect (`private`).
 
-    K1  The manager never waits: events are put into a bounded memory, pictures are taken by the
-        server's thread, which waits for no client.
+    K1  What is watched never waits: pictures are taken by the server's thread, which waits for no
+        client.
     K2  A client has one request under way; one that sends too much, nonsense, or does not read its
         answer costs a bounded amount of memory, and nobody else anything.
-    K3  The thread, the socket and its file go with `close`, with the manager, or with the process;
-        of a process that was killed the file stays, until the next server there removes it.
+    K3  The thread, the socket and its file go with `close`, with what is watched, or with the
+        process; of one that was killed the file stays, until the next server there removes it.
 
-Thread-safe. The server keeps no manager alive.
+Thread-safe. The server keeps nothing alive that it shows. Loads without torch.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import selectors
 import socket
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -32,23 +30,17 @@ from typing import TYPE_CHECKING
 import attrs
 
 from statekit.errors import WatchError
-from statekit.events import Event, Leased, Rebuilt, Saved
 from statekit.watch import private, wire
-from statekit.watch.logs import is_warning, message_of, name_of
-from statekit.watch.picture import Happening
-from statekit.watch.taking import take
+from statekit.watch.sources import Source
 
 if TYPE_CHECKING:
     from statekit.manager import SessionStateManager
 
-__all__ = ["Server", "serve"]
+__all__ = ["Server", "open_server", "serve"]
 
 _CLIENTS = 16
-_REMEMBERED = 256
 _FRESH_S = 0.1
 """How long an answer is good for others who ask the same: many clients cost as much as one."""
-_TOO_OFTEN = (Leased, Rebuilt, Saved)
-"""Events that are no news."""
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
 
@@ -67,8 +59,27 @@ def serve(
     Raises:
         WatchError: there is no such socket here, its folder is not private, or its place is taken.
     """
+    from statekit.watch.taking import ManagerSource  # needs torch, which services do not
+
+    return open_server(manager, lambda: ManagerSource(manager, name), path)
+
+
+def open_server(
+    watched: object, source_of: Callable[[], Source], path: str | os.PathLike[str] | None
+) -> Server:
+    """A server that ends with `watched`; the source is made once there is a socket.
+
+    Raises:
+        WatchError: as `serve`.
+    """
     listener, place = private.listen(None if path is None else Path(path).absolute())
-    return Server(manager, listener, place, name)
+    try:
+        return Server(watched, source_of(), listener, place)
+    except BaseException:
+        listener.close()
+        with contextlib.suppress(OSError):
+            place.unlink()
+        raise
 
 
 @attrs.define(eq=False)
@@ -81,31 +92,29 @@ class _Client:
 
 
 class Server:
-    """What answers clients; made by `serve`. Ends with `close`, or a `with` block."""
+    """What answers clients; made by `serve` and `serve_service`.
+
+    Ends with `close`, or a `with` block.
+    """
 
     def __init__(
-        self, manager: SessionStateManager, listener: socket.socket, path: Path, name: str
+        self, watched: object, source: Source, listener: socket.socket, path: Path
     ) -> None:
         self.path = path
-        self._name = name
-        self._manager = weakref.ref(manager)
+        self._source = source
         self._listener = listener
         self._clients: dict[socket.socket, _Client] = {}
-        self._heard: deque[tuple[float, Event]] = deque(maxlen=_REMEMBERED)
-        self._happened: deque[Happening] = deque(maxlen=_REMEMBERED)
-        self._number = itertools.count(1)
         self._answers: dict[wire.Ask, tuple[float, bytes]] = {}
         self._awake, self._wake = socket.socketpair()
         self._wake.setblocking(False)
-        self._unsubscribe: Callable[[], None] = manager.subscribe(self._hear)
         self._thread = threading.Thread(target=self._run, name="statekit-watch", daemon=True)
-        self._gone = weakref.finalize(manager, _stop, self._wake, path, os.getpid())
+        self._gone = weakref.finalize(watched, _stop, self._wake, path, os.getpid())
         self._thread.start()
         _servers.add(self)
 
     def close(self) -> None:
         """Answer nobody any more; safe to repeat, and from any thread."""
-        self._unsubscribe()
+        self._source.close()
         self._gone()
         if self._thread is not threading.current_thread():
             self._thread.join()
@@ -120,10 +129,6 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _hear(self, event: Event) -> None:
-        if not isinstance(event, _TOO_OFTEN):
-            self._heard.append((time.time(), event))
 
     def _run(self) -> None:
         with contextlib.ExitStack() as every, selectors.DefaultSelector() as selector:
@@ -207,13 +212,8 @@ class Server:
         return answer
 
     def _picture(self, ask: wire.Ask) -> bytes:
-        manager = self._manager()
-        if manager is None:
-            return wire.error_line("the manager is gone")
-        while self._heard:
-            self._happened.append(_happening(next(self._number), *self._heard.popleft()))
         try:
-            answer = wire.answer_line(take(manager, ask, self._name, self._happened))
+            answer = self._source.answer(ask)
         except Exception as error:  # of a value's own code: told to who looks, not to the server
             return wire.error_line(f"no picture could be taken: {error!r}")
         if len(answer) > wire.MAX_ANSWER:
@@ -233,13 +233,6 @@ def _forget_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_in_child)
-
-
-def _happening(number: int, at: float, event: Event) -> Happening:
-    text = message_of(event)
-    if len(text) > 2 * wire.MAX_ID:
-        text = text[: 2 * wire.MAX_ID - 1] + "…"
-    return Happening(number, at, name_of(event), is_warning(event), text)
 
 
 def _stop(wake: socket.socket, path: Path, pid: int) -> None:

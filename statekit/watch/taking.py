@@ -1,30 +1,71 @@
 """A picture of a manager, for the live view.
 
-Owns what is read for it and how much of it is shown; takes no lock that a request waits for, as a
-scrape (`statekit.watch.metrics`).
+Owns what is read for it and how much of it is shown, and the memory of what happened; takes no lock
+that a request waits for, as a scrape (`statekit.watch.metrics`).
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import os
+import time
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from statekit.accounting import merge_bytes
 from statekit.books.record import Record
 from statekit.errors import PolicyError
+from statekit.events import Event, Leased, Rebuilt, Saved
 from statekit.pressure.explain import explain
 from statekit.pressure.plan import Plan
+from statekit.watch import wire
 from statekit.watch.inside import clock_of, looked_at, relief_of, table_of
+from statekit.watch.logs import is_warning, message_of, name_of
 from statekit.watch.names import OTHER
 from statekit.watch.picture import Device, Happening, Picture, Session, Value
+from statekit.watch.sources import REMEMBERED, happening
 from statekit.watch.wire import MAX_ID, MAX_TOP, Ask
 
 if TYPE_CHECKING:
     from statekit.manager import SessionStateManager
 
-__all__ = ["take"]
+__all__ = ["ManagerSource", "take"]
+
+_TOO_OFTEN = (Leased, Rebuilt, Saved)
+"""Events that are no news."""
+
+
+class ManagerSource:
+    """Shows one manager, and keeps it not alive.
+
+    The manager never waits: what happens to it is put into a bounded memory.
+    """
+
+    def __init__(self, manager: SessionStateManager, name: str) -> None:
+        self._name = name
+        self._manager = weakref.ref(manager)
+        self._heard: deque[tuple[float, Event]] = deque(maxlen=REMEMBERED)
+        self._happened: deque[Happening] = deque(maxlen=REMEMBERED)
+        self._number = itertools.count(1)
+        self.close: Callable[[], None] = manager.subscribe(self._hear)
+
+    def answer(self, ask: wire.Ask) -> bytes:
+        """A picture of the manager as it is now."""
+        manager = self._manager()
+        if manager is None:
+            return wire.error_line("the manager is gone")
+        while self._heard:
+            at, event = self._heard.popleft()
+            number, text = next(self._number), message_of(event)
+            self._happened.append(happening(number, at, name_of(event), is_warning(event), text))
+        return wire.answer_line(take(manager, ask, self._name, self._happened))
+
+    def _hear(self, event: Event) -> None:
+        if not isinstance(event, _TOO_OFTEN):
+            self._heard.append((time.time(), event))
 
 
 def take(

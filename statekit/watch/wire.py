@@ -1,7 +1,9 @@
 """The messages between server and client: one JSON object a line, each way one for the other.
 
     {"statekit": 1, "ask": "picture", "top": 50, "sort": "bytes", "since": 0, "values_of": null}
-    {"statekit": 1, "picture": {...}}          or          {"statekit": 1, "error": "..."}
+    {"statekit": 1, "picture": {...}}     of a manager
+    {"statekit": 1, "service": {...}}     of a service
+    {"statekit": 1, "error": "..."}
 
 Owns the forms and their limits. Loads without torch.
 
@@ -17,6 +19,7 @@ from typing import Any
 import attrs
 
 from statekit.watch.picture import Picture, read
+from statekit.watch.service_picture import ServicePicture
 
 __all__ = [
     "MAX_ANSWER",
@@ -49,8 +52,8 @@ SORTS = ("bytes", "idle", "leases", "id")
 class Ask:
     """What a client wants to see.
 
-    `top` sessions in the order of `sort`; happenings after number `since`; the values of the
-    session `values_of`.
+    `top` sessions in the order of `sort`, or replicas of a service; happenings after number
+    `since`; the values of the session `values_of`, which a service does not know.
     """
 
     top: int = 50
@@ -64,9 +67,10 @@ def ask_line(ask: Ask) -> bytes:
     return _line({"ask": "picture", **attrs.asdict(ask)})
 
 
-def answer_line(picture: Picture) -> bytes:
+def answer_line(picture: Picture | ServicePicture) -> bytes:
     """A picture as its line."""
-    return _line({"picture": attrs.asdict(picture)})
+    kind = "picture" if isinstance(picture, Picture) else "service"
+    return _line({kind: attrs.asdict(picture)})
 
 
 def error_line(found: str) -> bytes:
@@ -87,11 +91,13 @@ def read_ask(line: bytes) -> Ask:
     return ask
 
 
-def read_answer(line: bytes) -> Picture:
+def read_answer(line: bytes) -> Picture | ServicePicture:
     """A picture. Raises: ValueError, also where the server says that something went wrong."""
     data = _read(line, MAX_ANSWER)
     if "error" in data:
         raise ValueError(f"the server says: {str(data['error'])[:200]}")
+    if "service" in data:
+        return read(ServicePicture, data["service"])
     return read(Picture, data.get("picture"))
 
 

@@ -21,6 +21,8 @@ from statekit.manager import SessionStateManager
 from statekit.on_commit import OnCommit
 from statekit.settings import VALIDATE_VARIABLE, resolve_validation
 
+pytestmark = pytest.mark.slow
+
 CLASSES = (DreamZeroState, DreamZeroStateAdapter, Cosmos3StateAdapter)
 
 OFF = """\

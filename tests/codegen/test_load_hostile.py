@@ -164,6 +164,7 @@ def test_load_when_a_hostile_text_is_in_any_field_then_a_model_or_problems_come_
     assert_model_or_problems(lambda: load_text(json.dumps(everywhere).encode(), "toy.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text)[:20])
 def test_load_when_a_hostile_text_is_a_key_then_a_model_or_problems_come_out(text: str) -> None:
     """As a key of every mapping, too."""

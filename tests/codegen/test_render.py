@@ -115,12 +115,14 @@ def test_import_lines_when_too_long_then_one_name_a_line() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["0", "1", "2"])
 def test_text_when_hash_seed_differs_then_is_the_same(seed: str) -> None:
     """No order of a set or a dict of strings gets into the text."""
     assert _rendered_elsewhere(sys.executable, PYTHONHASHSEED=seed) == _rendered_here()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minor", MINORS)
 def test_text_when_python_differs_then_is_the_same(minor: int) -> None:
     """Every Python that statekit supports and that is installed renders the same bytes."""
@@ -140,6 +142,7 @@ def test_model_when_every_text_is_hostile_then_code_is_that_of_its_harmless_twin
     assert _shape(render(_poisoned(_model(EVERY_KIND), text))) == _harmless_shape()
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data(), HOSTILE)
 def test_schema_when_any_text_is_hostile_then_is_refused_or_stays_text(

@@ -262,6 +262,7 @@ def _module(model: Model, text: str) -> None:
     assert built == model.spec
 
 
+@pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(MUTANT, st.sampled_from(NAMES))
 def test_schema_when_mutated_then_it_is_refused_or_generates_what_the_grammar_allows(

@@ -20,6 +20,8 @@ import yaml
 from tests.conftest import PYPROJECT, SCHEMA
 from tests.docs.walk import Block, blocks
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 GUIDE = blocks(ROOT / "docs" / "guides" / "ci.md")
 HOOKS = ROOT / ".pre-commit-hooks.yaml"

@@ -17,6 +17,8 @@ import pytest
 
 from statekit.measure.finding import RULES
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "measure.md"
 TEXT = GUIDE.read_text(encoding="utf-8")

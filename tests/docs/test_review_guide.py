@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "review.md"
 TABLE = '[tool.statekit]\nschemas = "schemas"\noutput = "generated"\n'
 

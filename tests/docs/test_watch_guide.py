@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from statekit.watch.names import METRICS
+from statekit.watch.service_names import SERVICE_METRICS
 from tests.watch.test_dashboard import faults
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "watch.md"
@@ -77,7 +78,7 @@ def test_alerts_when_read_then_names_and_labels_are_exported() -> None:
     (text,) = blocks("yaml")
     (group,) = yaml.safe_load(text)["groups"]
     names = [rule["alert"] for rule in group["rules"]]
-    assert len(set(names)) == len(names) == 7
+    assert len(set(names)) == len(names) == 12
     for rule in group["rules"]:
         assert faults(rule["expr"]) == []
         kept = re.search(r"sum by \(([^)]*)\)", rule["expr"])
@@ -91,6 +92,6 @@ def test_alerts_when_read_then_names_and_labels_are_exported() -> None:
 
 def test_guide_when_it_names_a_metric_then_it_is_one() -> None:
     """In the text too."""
-    known = {metric.name for metric in METRICS}
+    known = {metric.name for metric in (*METRICS, *SERVICE_METRICS)}
     for name in re.findall(r"\bstatekit_[a-z_]+", TEXT):
         assert re.sub(r"_bucket$", "", name) in known

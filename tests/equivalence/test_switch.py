@@ -14,6 +14,8 @@ import pytest
 from statekit.settings import ENABLE_VARIABLE, MAX_SESSIONS_VARIABLE
 from tests.equivalence.switch_pipeline import open_states
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DEPLOY = HERE / "switch_deploy.yaml"

@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.equivalence.resume_pipeline import MODELS, STEPS, serve
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,6 +16,8 @@ import pytest
 from tests.conftest import Ran
 from tests.measure.toy import SCHEMA, measured
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, "-m", "tests.measure.scripts"]
 OURS = [sys.executable, "-m", "statekit_codegen", "measure"]

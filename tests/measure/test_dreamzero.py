@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import Ran
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "schemas" / "dreamzero.yaml"
 FRAME = 3 * 352 * 640 * 2

@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 from statekit._version import __version__
 
-pytestmark = pytest.mark.packaging
+pytestmark = [pytest.mark.packaging, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = """\

@@ -7,6 +7,7 @@ outputs are those of one process, or it is lost and listed.
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -21,7 +22,7 @@ from statekit.errors import (
     StepUnknownError,
 )
 from statekit.replicas.links import EmbeddedLink
-from statekit.replicas.saving import MemoryStore, Saved
+from statekit.replicas.saving import FolderStore, MemoryStore, Saved
 from statekit.replicas.service import Service
 from statekit.replicas.sessions import EmbeddedSessions, Sessions
 from tests.replicas.toy import alone, replica
@@ -314,3 +315,27 @@ def test_step_when_its_replica_does_not_answer_then_it_never_runs_twice(
     outputs += [sessions.submit("one", len(outputs)).result(10)]
     outputs += [sessions.step("one", len(outputs))]
     assert outputs == alone(0, list(range(len(outputs))))
+
+
+def test_service_when_started_again_over_its_folder_then_no_earlier_life_comes_back(
+    tmp_path: Path,
+) -> None:
+    """What a session that began anew has saved goes before all that an earlier process saved."""
+
+    def service() -> EmbeddedSessions:
+        store = FolderStore(tmp_path)
+        return Sessions.embedded([replica(name, store=store) for name in "ab"], store=store)
+
+    first = service()
+    first.begin("s", 0)
+    for x in (1, 1, 1):
+        first.step("s", x)
+    second = service()
+    second.begin("s", 100)
+    expected = alone(100, [2, 2, 2])
+    assert [second.step("s", 2) for _ in range(2)] == expected[:2]
+    second.kill(second.where("s").owner)
+    with pytest.raises(SessionRewoundError) as told:
+        second.step("s", 2)
+    assert told.value.step == 2
+    assert second.step("s", 2) == expected[2]

@@ -17,6 +17,8 @@ from statekit.manager import SessionStateManager
 from tests.snapshot import serve_helper
 from tests.snapshot.serve_helper import SESSIONS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

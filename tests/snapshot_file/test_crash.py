@@ -21,6 +21,8 @@ from statekit.snapshot_file.temporary import is_temporary
 from tests.snapshot_file import crash_helper
 from tests.snapshot_file.crash_helper import FILES, SHARED, value_of
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

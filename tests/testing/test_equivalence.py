@@ -220,9 +220,7 @@ def test_adapter_when_it_does_the_same_then_all_is_counted() -> None:
     assert str(result).startswith("equivalent: 4 steps, 33 calls; ")
 
 
-def test_values_when_a_property_fails_at_first_then_that_is_the_difference() -> (
-    None
-):
+def test_values_when_a_property_fails_at_first_then_that_is_the_difference() -> None:
     """A property of the hand-rolled class that raises while there is nothing is a difference."""
 
     class Fails(HandRolled):

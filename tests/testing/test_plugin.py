@@ -16,6 +16,8 @@ from statekit.spec import Park
 from statekit.testing import FakeDevice, FrozenClock
 from tests.testing.toys import Toy
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 SCHEMA_CLASS = """

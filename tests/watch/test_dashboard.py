@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from statekit.watch.names import METRICS, REASONS
+from statekit.watch.service_names import DIRECTIONS, REPLICA_STATES, SERVICE_METRICS, SESSION_STATES
 
 DOCS = Path(__file__).parents[2] / "docs"
 DASHBOARD = json.loads((DOCS / "dashboards" / "statekit.json").read_text(encoding="utf-8"))
 PANELS = DASHBOARD["panels"]
-BY_NAME = {metric.name: metric for metric in METRICS}
+EVERY = (*METRICS, *SERVICE_METRICS)
+BY_NAME = {metric.name: metric for metric in EVERY}
+WORDS = {"direction": {*DIRECTIONS}, "state": {*REPLICA_STATES, *SESSION_STATES}}
 SELECTOR = re.compile(r"\b(statekit_[a-z_]+)(?:\{([^}]*)\})?")
 GROUPING = re.compile(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)")
 MATCHER = re.compile(r'([a-z_]+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"')
@@ -29,7 +32,7 @@ def queries(data: Any) -> list[str]:
 def faults(query: str) -> list[str]:
     """Names and labels of a query that are not exported, or not together."""
     found = []
-    common = {"instance", "job", "le", "manager"}
+    common = {"instance", "job", "le"}
     labels = set(common)
     for name, selector in SELECTOR.findall(query):
         metric = BY_NAME.get(re.sub(r"_(bucket|sum|count)$", "", name))
@@ -38,13 +41,16 @@ def faults(query: str) -> list[str]:
             continue
         if (metric.kind == "histogram") != (metric.name != name):
             found.append(f"{name} is a {metric.kind}")
-        labels |= set(metric.labels)
+        subject = "service" if metric in SERVICE_METRICS else "manager"
+        labels |= {subject, *metric.labels}
         for label, value in MATCHER.findall(selector):
-            if label not in {*metric.labels, "manager"}:
+            if label not in {*metric.labels, subject}:
                 found.append(f"{name} has no label {label}")
             words = REASONS.get(metric.name, ())
             if label == "reason" and not set(value.split("|")) <= {*words, "other"}:
                 found.append(f"{name} has no reason {value}")
+            if not set(value.split("|")) <= WORDS.get(label, set(value.split("|"))):
+                found.append(f"{name} has no {label} {value}")
         if metric.kind == "counter" and not re.search(
             rf"(rate|increase)\({name}(\{{[^}}]*\}})?\[", query
         ):
@@ -56,15 +62,16 @@ def faults(query: str) -> list[str]:
 
 @pytest.mark.parametrize("query", queries(PANELS))
 def test_dashboard_when_it_queries_then_names_and_labels_are_exported(query: str) -> None:
-    """And every query obeys the choice of managers."""
+    """And every query obeys the choice of managers, or of services."""
     assert faults(query) == []
-    assert query.count("statekit_") == query.count('manager=~"$manager"')
+    chosen = len(re.findall(r'(manager=~"\$manager"|service=~"\$service")', query))
+    assert query.count("statekit_") == chosen
 
 
 def test_dashboard_when_read_then_every_metric_is_on_it() -> None:
     """Nothing is exported that nobody sees."""
     text = " ".join(queries(PANELS))
-    missing = [one.name for one in METRICS if not re.search(rf"\b{one.name}(_bucket)?\b", text)]
+    missing = [one.name for one in EVERY if not re.search(rf"\b{one.name}(_bucket)?\b", text)]
     assert missing == []
 
 
@@ -92,11 +99,13 @@ def test_dashboard_when_imported_then_it_asks_for_the_data_source() -> None:
         "Pressure",
         "Latency",
         "Losses",
+        "Replicas",
     ]
     variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
     assert variables["datasource"]["type"] == "datasource"
     assert variables["datasource"]["query"] == "prometheus"
-    assert faults(variables["manager"]["definition"]) == []
+    for name in ("manager", "service"):
+        assert faults(variables[name]["definition"]) == []
     for panel in PANELS:
         if panel["type"] != "row":
             assert panel["datasource"]["uid"] == "${datasource}"
@@ -113,6 +122,10 @@ def test_faults_when_there_are_some_then_found() -> None:
     assert faults("sum by (tier) (statekit_leases)") == ["no label tier"]
     assert faults("statekit_park_seconds") == ["statekit_park_seconds is a histogram"]
     assert faults("statekit_hits_total") != []
+    assert faults('statekit_replica_state{state="sick"}') == [
+        "statekit_replica_state has no state sick"
+    ]
+    assert faults("sum by (manager) (statekit_service_up)") == ["no label manager"]
     assert faults('rate(statekit_losses_total{reason="age"}[5m])') == [
         "statekit_losses_total has no reason age"
     ]

@@ -23,7 +23,7 @@ import torch
 from statekit.errors import WatchError
 from statekit.events import ParkFailed
 from statekit.manager import SessionStateManager
-from statekit.watch import private, server, wire
+from statekit.watch import private, server, taking, wire
 from statekit.watch.client import Client, find
 from statekit.watch.server import Server, serve
 from statekit.watch.taking import take
@@ -253,7 +253,7 @@ def test_manager_when_a_picture_is_being_taken_then_it_is_not_waited_for(
         assert go_on.wait(10)
         return take(*arguments)
 
-    monkeypatch.setattr(server, "take", slow)
+    monkeypatch.setattr(taking, "take", slow)
     with Client(watched.path) as client:
         asking = threading.Thread(target=client.ask, args=(Ask(),))
         asking.start()
@@ -286,7 +286,7 @@ def test_picture_when_it_cannot_be_taken_then_the_client_is_told_and_the_server_
     """An error of ours is words at the other end."""
     with Client(watched.path) as client:
         with monkeypatch.context() as patch:
-            patch.setattr(server, "take", lambda *arguments: 1 // 0)
+            patch.setattr(taking, "take", lambda *arguments: 1 // 0)
             with pytest.raises(WatchError, match="no picture could be taken: ZeroDivisionError"):
                 client.ask(Ask())
         assert client.ask(Ask(sort="id")).session_count == 4
@@ -368,7 +368,7 @@ def test_default_folder_when_two_managers_are_served_then_each_has_its_socket(
         assert find(None) == find(str(os.getpid())) == find(str(first.path)) == first.path
         with serve(two, name="second") as second:
             assert second.path.name == f"{os.getpid()}-2.sock"
-            with pytest.raises(WatchError, match=r"several managers are shown: \d+\.sock, "):
+            with pytest.raises(WatchError, match=r"several are shown: \d+\.sock, "):
                 find(None)
             with Client(second.path) as client:
                 assert client.ask(Ask()).name == "second"

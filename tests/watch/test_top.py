@@ -22,8 +22,9 @@ from statekit.watch.client import Client
 from statekit.watch.picture import Device, Happening, Picture, Session, Value
 from statekit.watch.server import serve
 from statekit.watch.wire import Ask
+from statekit_codegen.top_parts import View
 from statekit_codegen.top_screen import _pressed
-from statekit_codegen.top_view import View, layout
+from statekit_codegen.top_view import layout
 from tests.watch.terminals import ALTERNATE, NORMAL, terminal
 
 ROOT = Path(__file__).parents[2]

@@ -15,6 +15,7 @@ from statekit_codegen.plan.document import to_json
 from statekit_codegen.plan.svg import write_svg
 from statekit_codegen.plan.text import print_answer
 from statekit_codegen.project import Project
+from statekit_codegen.variant import in_variant, require_variant
 
 __all__ = ["plan"]
 
@@ -55,6 +56,7 @@ def _count(context: click.Context, option: click.Parameter, given: str | None) -
     multiple=True,
     help="Use this number. Can be repeated.",
 )
+@click.option("--variant", metavar="NAME", help="Use the numbers of this variant of a schema.")
 @click.option(
     "--shard",
     "groups",
@@ -95,6 +97,7 @@ def plan(
     budgets: tuple[str, ...],
     steps: int,
     settings: tuple[str, ...],
+    variant: str | None,
     groups: tuple[str, ...],
     mix: str | None,
     active: int,
@@ -111,6 +114,8 @@ def plan(
       statekit plan --budget cuda=80GiB --budget cpu=256GiB --sessions 64
     """
     models = load_models(Project.find(Path.cwd()), schemas)
+    require_variant(models, variant)
+    models = [in_variant(model, variant) for model in models]
     known = sorted({name for model in models for name in model.spec.environment()})
     parts = None if mix is None else question.mix(mix, [model.spec.model for model in models])
     asked = question.Question(

@@ -22,6 +22,7 @@ from statekit_codegen.review_change.text import print_changes
 from statekit_codegen.review_json import to_json
 from statekit_codegen.review_markdown import to_markdown
 from statekit_codegen.review_text import print_review
+from statekit_codegen.variant import in_variant, require_variant
 
 __all__ = ["review"]
 
@@ -61,6 +62,7 @@ Format = Literal["text", "md", "json", "github"]
     callback=lambda context, option, given: dict(map(_setting, given)),
     help="A number for a symbol, constant or parameter.",
 )
+@click.option("--variant", metavar="NAME", help="Use the numbers of this variant.")
 @click.option(
     "--sessions",
     metavar="N",
@@ -82,6 +84,7 @@ def review(
     html: Path | None,
     form: Format | None,
     settings: dict[str, int],
+    variant: str | None,
     sessions: int,
     width: int | None,
 ) -> int:
@@ -100,6 +103,8 @@ def review(
     project = Project.find(Path.cwd())
     if against is None:
         models = load_models(project, schemas)
+        require_variant(models, variant)
+        models = [in_variant(model, variant) for model in models]
         _check_names(settings, models)
         if html is None:
             _print(models, form, settings, sessions, width)
@@ -108,8 +113,11 @@ def review(
         return 0
     models = _today(project, schemas)
     other = read_other_side(project, against)
-    _check_names(settings, [*models, *other.models.values()])
-    changes = compare(other.models, models, settings, sessions, all_schemas=not schemas)
+    require_variant([*models, *other.models.values()], variant)
+    models = [in_variant(model, variant) for model in models]
+    before = {file: in_variant(model, variant) for file, model in other.models.items()}
+    _check_names(settings, [*models, *before.values()])
+    changes = compare(before, models, settings, sessions, all_schemas=not schemas)
     if html is None:
         _print_changes(changes, other, form, sessions, width)
     else:

@@ -19,7 +19,7 @@ _DYNAMIC = ("__getattr__", "__getattribute__")
 def read_and_never_set(state: HandRolled) -> dict[str, int]:
     """Names that methods read of `self` and nothing sets, with the line of the first read."""
     classes = _with_bases(state)
-    if state.tree is None or state.unread or state.blind or not classes:
+    if state.unread or state.blind or not classes:
         return {}
     defined = {name for node in classes for name in _names_of(node)}
     if defined & set(_DYNAMIC):
@@ -36,9 +36,8 @@ def read_and_never_set(state: HandRolled) -> dict[str, int]:
 
 def _with_bases(state: HandRolled) -> list[ast.ClassDef]:
     """The class and the bases of it that are in the file."""
-    every = [
-        node for node in ast.walk(state.tree or ast.Module()) if isinstance(node, ast.ClassDef)
-    ]
+    nodes = () if state.tree is None else ast.walk(state.tree)
+    every = [node for node in nodes if isinstance(node, ast.ClassDef)]
     chosen = [node for node in every if node.lineno == state.site.line]
     for node in chosen:
         bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
