@@ -89,7 +89,10 @@ docs-check: $(READY)  ## Check that the reference pages match the code
 
 .PHONY: docs-site
 docs-site: $(READY)  ## Build the site of docs/ into build/site (offline)
-	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet -f docs/site/mkdocs.yml
+	@mkdir -p build
+	@# Not --quiet: warnings that are not shown are not counted either.
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict -f docs/site/mkdocs.yml >build/site.log 2>&1 || \
+	    { cat build/site.log; exit 1; }
 	@echo 'docs-site: build/site/index.html'
 
 .PHONY: build

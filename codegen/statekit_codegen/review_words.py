@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from statekit.expressions import Expression
 from statekit.spec import Bucket, Index, Measured, Sharding, Tier, Update, ValueSpec
@@ -124,7 +124,7 @@ def _facts(review: Review, row: Row) -> list[str]:
     if spec.park is not None:
         found.append(f"can be parked {' or '.join(_TIERS[tier] for tier in spec.park.tiers)}")
     if spec.sharding is not None:
-        found.append(_sharding_words(spec.sharding))
+        found.append(_sharding_words(spec.sharding, spec.families))
     found += _measured_words(spec.measured)
     if words.tolerance is not None:
         why = one_line(words.tolerance.why)
@@ -193,12 +193,14 @@ def _measured_words(measurements: Iterable[Measured]) -> list[str]:
     return [f"measured {', '.join(found)} ({place})" for place, found in figures.items()]
 
 
-def _sharding_words(sharding: Sharding) -> str:
+def _sharding_words(sharding: Sharding, families: Sequence[str]) -> str:
     if sharding.rank is not None:
         return f"on rank {sharding.rank} only"
     if sharding.over is None:
         return "the same on every rank"
     if sharding.dim is None:
+        if families:
+            return f"dealt out over the {sharding.over} ranks"
         return f"another one on each {sharding.over} rank"
     return f"cut over {sharding.over} along dimension {sharding.dim}"
 

@@ -221,7 +221,8 @@ class Replica(Inventory):
         """Take in a session with what a snapshot holds, as one that has done so many steps.
 
         Args:
-            begun, rewound: what the directory knows of it, for one that has lost its books.
+            begun: what the directory knows of it, for one that has lost its books.
+            rewound: the same.
 
         Raises:
             StaleEpochError: the session was here under this epoch or a later one.

@@ -64,7 +64,7 @@ class Sessions(Client):
         """Begin a session; what its model's `begin` returned.
 
         Args:
-            args, kwargs: for the model's `begin`.
+            args: for the model's `begin`, as `kwargs` are.
             model: by the name in its schema; None where only one is served.
             overrides: numbers for the schema's, where this session's differ.
 
@@ -84,7 +84,8 @@ class Sessions(Client):
 
         Raises:
             SessionStateLostError: it does not live; says what became of it.
-            SessionRewoundError: it was restored from its last snapshot; this step has not run.
+            SessionRewoundError: it was restored from its last snapshot; says how many steps that has,
+                this one among them where they are more than the client has `seen`.
             QueueFullError: too many wait already; it has not run.
             StepUnknownError: its replica did not answer; nobody knows whether it ran.
             ServiceError: where the session is could not be found out in time; it has not run.
