@@ -56,9 +56,12 @@ def test_page_when_schemas_change_then_its_reports_are_made_again(name: str) -> 
 def test_page_when_it_shows_figures_then_those_of_a_report_and_the_command_that_made_it(
     name: str,
 ) -> None:
-    """A table of each report, and how to make it again."""
+    """The table of each report, there or one click away, and how to make it again."""
     found = report(name)
-    assert any(part in TEXT for part in table(found).split("\n\n"))
+    page = ROOT / "docs" / "simulation" / name / "table.md"
+    assert page.read_text(encoding="utf-8") == table(found)
+    shown = all(part.strip() in TEXT for part in table(found).split("\n\n"))
+    assert shown or f"(simulation/{name}/table.md)" in TEXT
     assert f"{found.command} --out docs/simulation/{name}" in WORDS.replace("\\ ", "")
 
 
