@@ -84,8 +84,8 @@ class Sessions(Client):
 
         Raises:
             SessionStateLostError: it does not live; says what became of it.
-            SessionRewoundError: it was restored from its last snapshot; says how many steps that has,
-                this one among them where they are more than the client has `seen`.
+            SessionRewoundError: it was restored from its last snapshot; says how many steps that
+                has, this one among them where they are more than the client has `seen`.
             QueueFullError: too many wait already; it has not run.
             StepUnknownError: its replica did not answer; nobody knows whether it ran.
             ServiceError: where the session is could not be found out in time; it has not run.
