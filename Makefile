@@ -104,7 +104,8 @@ build: $(READY)  ## Build the sdist, and from it the wheel, into dist/
 
 .PHONY: test-slow
 test-slow: $(READY)  ## Run the tests that `make test` leaves out
-	$(PY) -m pytest -m "slow and not fullsize and not soak" $(SPREAD) $(PYTEST_ARGS)
+	$(PY) -m pytest tests/ray -m "slow and not soak" $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(PY) -m pytest --ignore tests/ray -m "slow and not fullsize and not soak" $(SPREAD) $(PYTEST_ARGS)
 
 .PHONY: test-full
 test-full: $(READY)  ## Run the tests, the 352x640 encoder included (slow)
@@ -113,6 +114,10 @@ test-full: $(READY)  ## Run the tests, the 352x640 encoder included (slow)
 .PHONY: test-soak
 test-soak: $(READY)  ## Drive managers under pressure for minutes
 	$(PY) -m pytest -m soak $(PYTEST_ARGS)
+
+.PHONY: test-ray
+test-ray: $(READY)  ## Drive replicas on a Ray cluster for minutes
+	$(PY) -m pytest tests/ray -m soak $(PYTEST_ARGS)
 
 .PHONY: test-gpu
 test-gpu: $(READY)  ## Park and restore on CUDA, measured (says so without)

@@ -59,6 +59,7 @@ def test_unknown_name_when_asked_for_then_attribute_error() -> None:
         from statekit import Latent  # noqa: F401
 
 
+@pytest.mark.slow
 def test_package_when_imported_then_loads_torch_only_for_names_that_need_it() -> None:
     """Tools that read specs, and settings that say "off", do not pay for torch."""
     code = (

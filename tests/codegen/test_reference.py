@@ -18,6 +18,8 @@ from statekit_codegen.load import LOAD_RULES, load_text
 from statekit_codegen.reference import pages, reference
 from statekit_codegen.rules import RULES, vet
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 NAMED = [getattr(language, name) for name in language.__all__]

@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from statekit_codegen.audit.difference import AUDIT_RULES
 from tests.docs.walk import walk
+
+pytestmark = pytest.mark.slow
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "scaffold.md"
 

@@ -15,6 +15,8 @@ import pytest
 
 from statekit.watch.service_names import SERVICE_METRICS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "serve.md"
 TEXT = GUIDE.read_text(encoding="utf-8")

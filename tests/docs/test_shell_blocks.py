@@ -14,9 +14,10 @@ PAGES = [DOCS / "index.md", DOCS / "how-it-works.md", *sorted((DOCS / "guides").
 
 WALKED = [
     "index.md",
-    "guides/describe.md",
-    "guides/integrate.md",
-    pytest.param("guides/port.md", marks=pytest.mark.slow),
+    *(
+        pytest.param(f"guides/{name}.md", marks=pytest.mark.slow)
+        for name in ("describe", "integrate", "port")
+    ),
 ]
 """Pages that are run from the first block to the last, in an empty folder."""
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 import torch
 
 from statekit import measure
@@ -63,6 +64,7 @@ def test_recordings_when_there_is_no_torch_then_they_can_be_judged() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_measuring_when_nobody_asks_for_it_then_not_loaded() -> None:
     """A manager alone loads the registry and nothing else of it."""
     code = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -31,6 +32,9 @@ class OnRay:
         """The process of a replica dies, without a word."""
         actor = ray.get_actor(actor_name(self.sessions.service, "replica", name), NAMESPACE)
         ray.kill(actor, no_restart=True)
+        with suppress(ray.exceptions.RayActorError):  # ray.kill does not wait for the end
+            while True:
+                ray.get(actor.run.remote(["report"]))
 
     def add(self, name: str) -> None:
         self.sessions.add(name)

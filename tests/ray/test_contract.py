@@ -13,6 +13,7 @@ class TestOnRay(Contract):
     """The life of a session; fixtures are those of the folder."""
 
 
+@pytest.mark.slow
 class TestDeathsOnRay(Deaths):
     """Replicas whose processes die."""
 

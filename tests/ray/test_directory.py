@@ -10,7 +10,7 @@ from tests.ray.on_ray import OnRay
 from tests.replicas.contract import Deploy, eventually
 from tests.replicas.toy import alone
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 def test_directory_when_it_dies_then_steps_go_on_and_it_learns_anew(deploy: Deploy) -> None:

@@ -11,7 +11,7 @@ from statekit.ray.actors import named_actors
 from statekit.ray.cluster import connect, start
 from tests.ray.on_ray import OnRay
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 def broken(name: str, limits: Any, saving: Any) -> Any:

@@ -110,6 +110,7 @@ def test_logger_when_off_then_nothing_is_built(monkeypatch: pytest.MonkeyPatch) 
     manager.get_or_create_session("b")
 
 
+@pytest.mark.slow
 def test_program_when_it_sets_no_logging_up_then_it_prints_nothing() -> None:
     """Warnings too: the library's logger does not fall back to stderr."""
     code = (

@@ -315,6 +315,7 @@ def test_scrape_when_a_session_is_being_looked_at_then_it_does_not_wait() -> Non
             assert not thread.is_alive()
 
 
+@pytest.mark.slow
 def test_scrapes_when_from_many_threads_while_sessions_work_then_each_is_whole(
     tmp_path: Path,
 ) -> None:
@@ -398,6 +399,7 @@ def test_text_when_promtool_is_there_then_it_finds_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.mark.slow
 def test_collect_when_the_client_library_is_missing_then_says_which_extra() -> None:
     """The module loads without prometheus-client; asking for metrics names the extra."""
     code = (

@@ -27,6 +27,8 @@ from statekit_codegen.top_screen import _pressed
 from statekit_codegen.top_view import layout
 from tests.watch.terminals import ALTERNATE, NORMAL, terminal
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TOP = ("-m", "statekit_codegen", "top")
 
