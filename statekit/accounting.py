@@ -26,8 +26,8 @@ after, never an error.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 
+from statekit.byte_sums import merge_bytes
 from statekit.walk.walk import HANDLERS, Handler, Walk
 
 __all__ = ["SeenStorages", "device_bytes", "merge_bytes"]
@@ -143,10 +143,3 @@ def device_bytes(value: object, seen: SeenStorages | None = None) -> dict[str, i
             visited[key] = obj
             handler(obj, walk)
     return walk.total
-
-
-def merge_bytes(into: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Add the bytes of `other` to `into`, device by device, and return `into`."""
-    for device, nbytes in other.items():
-        into[device] = into.get(device, 0) + nbytes
-    return into

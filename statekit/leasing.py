@@ -36,7 +36,7 @@ from statekit.events import (
     Refused,
     RestoreFailed,
 )
-from statekit.pressure.admission import Promise, promise
+from statekit.pressure.promise import Promise, promise
 from statekit.room import Room
 from statekit.session import SessionState
 from statekit.spec import ModelSpec

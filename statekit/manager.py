@@ -35,11 +35,12 @@ from statekit.events import Event, Events
 from statekit.lease import Lease
 from statekit.leasing import Leasing
 from statekit.measure.registry import announce
-from statekit.pressure.admission import promise, require_one_fits
+from statekit.pressure.admission import require_one_fits
 from statekit.pressure.budget import Budgets, FreeBytes
 from statekit.pressure.explain import Explanation, explain
 from statekit.pressure.plan import Plan, Policy
 from statekit.pressure.planner import plan_release
+from statekit.pressure.promise import promise
 from statekit.pressure.relief import Relief
 from statekit.pressure.tiers import open_tiers
 from statekit.roll import Roll

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from statekit.accounting import merge_bytes
 from statekit.books.record import Record
+from statekit.byte_sums import merge_bytes
 from statekit.errors import SessionAdmissionError
 from statekit.events import Events, OverBudget
-from statekit.pressure.admission import missing, promised, refuse
+from statekit.pressure.admission import promised, refuse, returning
 from statekit.pressure.plan import Decision, Plan
 from statekit.pressure.relief import Relief
 from statekit.roll import Roll
@@ -103,12 +103,7 @@ class Room:
         Raises:
             PolicyError: the policy failed; nothing was given up.
         """
-        coming = dict(missing(record))
-        parked: dict[str, int] = {}
-        for unit in tuple(record.units):
-            merge_bytes(parked, unit.came_from)
-        for device, nbytes in parked.items():
-            coming[device] = max(coming.get(device, 0), nbytes)
+        coming = returning(record)
         if coming and self._relief.over(merge_bytes(self._relief.used(), coming)):
             records = self._roll.call()
             self._relief.carry_out(self._relief.plan(records, coming), records, wait=False)

@@ -14,7 +14,7 @@ import torch
 from statekit.accounting import SeenStorages
 from statekit.declared import declared_bytes, members
 from statekit.manager import SessionStateManager
-from statekit.pressure.admission import promise
+from statekit.pressure.promise import promise
 from tests.equivalence.bits import assert_same_bits
 from tests.model_stand import SMALL, Stand, adapter_class, copied, state_of
 

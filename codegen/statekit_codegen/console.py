@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-__all__ = ["PIPE_WIDTH", "console_of"]
+__all__ = ["PIPE_WIDTH", "can_print", "console_of"]
 
 PIPE_WIDTH = 80
 
@@ -18,3 +18,12 @@ def console_of(width: int | None) -> Console:
         columns = os.environ.get("COLUMNS", "")
         width = max(40, int(columns)) if columns.isdecimal() and columns.isascii() else PIPE_WIDTH
     return Console(file=sys.stdout, width=width, highlight=False, emoji=False)
+
+
+def can_print(text: str, console: Console) -> bool:
+    """Whether the console's encoding has all letters of a text."""
+    try:
+        text.encode(console.encoding)
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True

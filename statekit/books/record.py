@@ -10,16 +10,14 @@ at; neither is ever taken with the manager's lock held.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-import attrs
-
 from statekit.books.footprint import HOLD_NO_MEMORY, Footprint, Interval
 from statekit.books.ledger import Ledger
+from statekit.books.limit import ValueLimit
 
 if TYPE_CHECKING:
     from statekit.objects.engine_handle import EngineHandle
@@ -28,17 +26,7 @@ if TYPE_CHECKING:
     from statekit.session import SessionState
     from statekit.state_object import StateObject
 
-__all__ = ["Record", "ValueLimit"]
-
-
-@attrs.frozen
-class ValueLimit:
-    """The most bytes that a schema says a value holds; `pattern` matches its keys."""
-
-    name: str
-    pattern: re.Pattern[str]
-    carried: bool
-    nbytes: int
+__all__ = ["Record"]
 
 
 class House(Protocol):

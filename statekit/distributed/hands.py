@@ -24,7 +24,7 @@ from statekit.declared import Ranks
 from statekit.errors import ParkError, SessionStateLostError, StatekitError
 from statekit.events import OverBudget
 from statekit.manager import SessionStateManager
-from statekit.pressure.admission import missing, promised
+from statekit.pressure.admission import promised, returning
 from statekit.pressure.budget import FreeBytes
 from statekit.pressure.facts import keys_of, parked_label, session_facts, units_of
 from statekit.pressure.plan import Decision, SessionFacts, ValueFacts
@@ -108,15 +108,7 @@ class Hands:
     def coming(self, key: str) -> dict[str, int]:
         """Bytes by device that a session takes when it is used again, parked values and all."""
         record = self._table.holds(key)
-        if record is None:
-            return {}
-        coming = dict(missing(record))
-        parked: dict[str, int] = {}
-        for unit in tuple(record.units):
-            merge_bytes(parked, unit.came_from)
-        for device, nbytes in parked.items():
-            coming[device] = max(coming.get(device, 0), nbytes)
-        return coming
+        return {} if record is None else returning(record)
 
     def has_away(self, key: str) -> bool:
         """Whether something of the session is parked."""

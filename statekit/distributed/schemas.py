@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from statekit.declared import Ranks, session_at_step
 from statekit.distributed.merging import on_rank
 from statekit.distributed.table import Growth
-from statekit.pressure.admission import promise
+from statekit.pressure.promise import promise
 from statekit.spec import ModelSpec
 
 __all__ = ["Schemas"]

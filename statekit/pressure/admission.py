@@ -1,94 +1,21 @@
 """Admission: whether a new session's declared bytes fit, before it is built.
 
-Owns the arithmetic of promises: what a session was admitted with counts until it holds more. Not
-here: what is given up to make room (`statekit.pressure.relief`).
+Owns the arithmetic of what is promised and not held yet: what a session was admitted with counts
+until it holds more. Not here: what that is (`statekit.pressure.promise`), what is given up to make
+room (`statekit.pressure.relief`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-import attrs
-
-from statekit.accounting import merge_bytes
 from statekit.books.footprint import Interval
-from statekit.books.record import Record, ValueLimit
-from statekit.declared import ONE_RANK, Ranks, session_at_step
+from statekit.books.record import Record
+from statekit.byte_sums import merge_bytes
 from statekit.errors import BudgetTooSmallError, SessionAdmissionError
-from statekit.pressure.release_units import ReleaseUnit, unit_of
 from statekit.spec import ModelSpec
 
-__all__ = ["Promise", "missing", "promise", "promised", "refuse", "require_one_fits"]
-
-
-@attrs.frozen
-class Promise:
-    """What one session is admitted with: bytes by real device, and the limit of each value.
-
-    `staying` is the part of it that a session keeps also while nobody uses it: values that can
-    neither be parked nor rebuilt, and that live longer than a request.
-    """
-
-    by_device: Mapping[str, int]
-    staying: Mapping[str, int]
-    limits: tuple[ValueLimit, ...]
-
-
-def promise(
-    spec: ModelSpec,
-    model_device: str,
-    overrides: Mapping[str, int] | None = None,
-    tiers: Collection[str] = (),
-    ranks: Ranks = ONE_RANK,
-) -> Promise:
-    """What `spec` declares for one session, with the second copies that a step needs.
-
-    Unbounded values count with one item; values whose bytes nobody can compute count nothing.
-    Remembered, since every session of a model is admitted with the same.
-
-    Args:
-        tiers: where the manager can park.
-        ranks: the ranks that share the session, and the one that is promised its part.
-    """
-    numbers, groups = tuple(sorted((overrides or {}).items())), tuple(sorted(ranks.groups.items()))
-    key = (id(spec), model_device, numbers, tuple(sorted(tiers)), groups, ranks.rank)
-    found = _promises.get(key)
-    if found is None:
-        found = _promises[key] = (spec, _promise(spec, model_device, overrides, tiers, ranks))
-    return found[1]
-
-
-_promises: dict[tuple[object, ...], tuple[ModelSpec, Promise]] = {}
-
-
-def _promise(
-    spec: ModelSpec,
-    model_device: str,
-    overrides: Mapping[str, int] | None,
-    tiers: Collection[str],
-    ranks: Ranks,
-) -> Promise:
-    total: dict[str, int] = {}
-    staying: dict[str, int] = {}
-    limits = []
-    for one in session_at_step(spec, None, overrides, model_device=model_device, ranks=ranks):
-        value, device = one.value, one.device
-        if one.nbytes is None or device == "none":
-            continue
-        nbytes = one.nbytes + one.pending_nbytes
-        total[device] = total.get(device, 0) + nbytes
-        unit = unit_of(spec, value)
-        if value.lifetime == "session" and (unit is None or not _may_go(unit, tiers)):
-            staying[device] = staying.get(device, 0) + nbytes
-        if value.ring is None or value.ring.bounded:
-            limits.append(
-                ValueLimit(value.name, spec.key_pattern(value), value.bucket == "attrs", nbytes)
-            )
-    return Promise(total, staying, tuple(limits))
-
-
-def _may_go(unit: ReleaseUnit, tiers: Collection[str]) -> bool:
-    return unit.rebuildable or any(tier in tiers for tier in unit.tiers)
+__all__ = ["missing", "promised", "refuse", "require_one_fits", "returning"]
 
 
 def promised(records: Iterable[Record], tiers: Collection[str] = ()) -> dict[str, int]:
@@ -116,6 +43,17 @@ def missing(record: Record, tiers: Collection[str] = ()) -> Mapping[str, int]:
     return record.missing[1]
 
 
+def returning(record: Record) -> dict[str, int]:
+    """Bytes by device that a session takes when it is used again, parked values and all."""
+    coming = dict(missing(record))
+    parked: dict[str, int] = {}
+    for unit in tuple(record.units):
+        merge_bytes(parked, unit.came_from)
+    for device, nbytes in parked.items():
+        coming[device] = max(coming.get(device, 0), nbytes)
+    return coming
+
+
 def _left(
     promised: Mapping[str, int], measured: Mapping[str, int], going: Mapping[str, int]
 ) -> dict[str, int]:
@@ -130,7 +68,7 @@ def _going(record: Record, tiers: Collection[str]) -> dict[str, int]:
     """Bytes by device, as of the last look, of values that could be parked or released."""
     session = record.session
     units = () if session is None else session.adopted.units
-    patterns = [unit.pattern for unit in units if _may_go(unit, tiers)]
+    patterns = [unit.pattern for unit in units if unit.may_go(tiers)]
     going: set[Interval] = set()
     staying = {one for look in record.attrs.copy().values() for one in look.intervals}
     for key, look in record.objects.copy().items():

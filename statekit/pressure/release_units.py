@@ -8,7 +8,7 @@ a value that can only be parked is a unit of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import product
 
 import attrs
@@ -41,6 +41,10 @@ class ReleaseUnit:
     rebuildable: bool = False
     cost_ms: float = 0.0
     tiers: tuple[Tier, ...] = ()
+
+    def may_go(self, tiers: Collection[str]) -> bool:
+        """Whether it can be rebuilt, or parked in one of these tiers."""
+        return self.rebuildable or any(tier in tiers for tier in self.tiers)
 
 
 _known: dict[int, tuple[ModelSpec, tuple[ReleaseUnit, ...]]] = {}

@@ -17,7 +17,7 @@ from statekit.accounting import merge_bytes
 from statekit.errors import ServiceError, StaleEpochError
 from statekit.events import Departed, Event
 from statekit.manager import SessionStateManager
-from statekit.pressure.admission import promise
+from statekit.pressure.promise import promise
 from statekit.replicas.lane import Limits
 from statekit.replicas.placement import ReplicaFacts
 from statekit.replicas.reports import Held, Report

@@ -1,23 +1,24 @@
 """Kind: a model as a simulation sees it: what a session holds after each step, and what can go.
 
-Owns the step from a schema to bytes. Which values go together and what may be
-parked comes from the runtime itself (`release_units`); nothing is computed twice for sessions that
-are in the same state.
+Owns the step from a schema to bytes. Which values go together, what may be parked and what is
+promised comes from the runtime itself (`release_units`, `promise`); nothing is computed twice for
+sessions that are in the same state.
 
     K1  A session holds its declared bytes, value by value: those of a schema, at its numbers.
-    K2  A session is admitted with what `statekit.pressure.admission` promises it. The arithmetic is
-        here once more, because that module needs torch and a simulation does not.
+    K2  A session is admitted with what a manager promises it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from statekit.declared import ValueBytes, session_at_step
-from statekit.pressure.release_units import ReleaseUnit, release_units, unit_of
+from statekit.byte_sums import merge_bytes
+from statekit.declared import session_at_step
+from statekit.pressure.promise import promise
+from statekit.pressure.release_units import ReleaseUnit, release_units
 from statekit.simulation.picture import Picture
-from statekit.simulation.shape import TierSize, Vector, add_bytes
+from statekit.simulation.shape import TierSize, Vector
 from statekit.spec import ModelSpec, Tier
 
 __all__ = ["Kind"]
@@ -47,9 +48,10 @@ class Kind:
         self.tiers = tiers
         self.units = release_units(spec)
         held = session_at_step(spec, None, overrides, model_device=model_device)
-        self.declared: Mapping[str, int] = _promised(held)
+        promised = promise(spec, model_device, overrides, tiers)
+        self.declared: Mapping[str, int] = promised.by_device
         self.admitted = self.vector(self.declared)
-        self.staying = self.vector(_promised([one for one in held if self._stays(one)]))
+        self.staying = self.vector(promised.staying)
         self.may_be_lost = spec.may_be_lost
         self._values = [
             (one.device, one.declared, _shares(spec, one.value.name, self.units))
@@ -82,28 +84,10 @@ class Kind:
             left = nbytes
             for number, share, parts in shares:
                 part = nbytes * share // parts
-                add_bytes(units[number], {device: part})
+                merge_bytes(units[number], {device: part})
                 left -= part
-            add_bytes(rest, {device: left})
+            merge_bytes(rest, {device: left})
         return rest, units
-
-    def _stays(self, one: ValueBytes) -> bool:
-        """Whether a session keeps the value also while nobody uses it."""
-        unit = unit_of(self.spec, one.value)
-        return one.value.lifetime == "session" and (unit is None or not self.may_go(unit))
-
-    def may_go(self, unit: ReleaseUnit) -> bool:
-        """Whether a unit can be parked or rebuilt."""
-        return unit.rebuildable or any(tier in self.tiers for tier in unit.tiers)
-
-
-def _promised(values: Iterable[ValueBytes]) -> dict[str, int]:
-    """Bytes by device with the second copies that a step needs."""
-    total: dict[str, int] = {}
-    for one in values:
-        if one.nbytes is not None and one.device != "none":
-            add_bytes(total, {one.device: one.nbytes + one.pending_nbytes})
-    return total
 
 
 def _shares(

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from statekit.byte_sums import merge_bytes
 from statekit.pressure.plan import DISK, HOST, ValueFacts
-from statekit.simulation.shape import Away, Face, Shape, add_bytes
+from statekit.simulation.shape import Away, Face, Shape
 
 if TYPE_CHECKING:
     from statekit.simulation.kind import Kind
@@ -46,9 +47,9 @@ class Picture:
         resident, going = dict(self._rest), dict[str, int]()
         for number, nbytes in enumerate(self._units):
             if number not in gone and number not in released:
-                add_bytes(resident, nbytes)
-                if kind.may_go(kind.units[number]):
-                    add_bytes(going, nbytes)
+                merge_bytes(resident, nbytes)
+                if kind.units[number].may_go(kind.tiers):
+                    merge_bytes(going, nbytes)
         came_from = [self._of(one.units) for one in away]
         parked = [
             kind.tiers[one.tier].parked(sum(nbytes.values()))
@@ -60,9 +61,9 @@ class Picture:
         used = dict(resident)
         movable = dict(going)
         for one, size in zip(away, parked, strict=True):
-            add_bytes(used, {_DEVICE_OF[one.tier]: size})
+            merge_bytes(used, {_DEVICE_OF[one.tier]: size})
             if one.tier == "host" and "disk" in kind.tiers:
-                add_bytes(movable, {HOST: size})
+                merge_bytes(movable, {HOST: size})
         staying = dict(zip(kind.devices, kind.staying, strict=True))
         values = self._facts(away, parked, gone, released, resident)
         touches = tuple(
@@ -149,5 +150,5 @@ def _left(
 def _sum(parts: list[dict[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for part in parts:
-        add_bytes(total, part)
+        merge_bytes(total, part)
     return total

@@ -14,7 +14,7 @@ import attrs
 from statekit.pressure.plan import ValueFacts
 from statekit.spec import Tier
 
-__all__ = ["TIERS", "Away", "Face", "Shape", "TierSize", "Vector", "add_bytes"]
+__all__ = ["TIERS", "Away", "Face", "Shape", "TierSize", "Vector"]
 
 Vector = tuple[int, ...]
 """Bytes by device, in the order of a deployment's devices."""
@@ -100,9 +100,3 @@ class Shape:
     away: tuple[Away, ...]
     released: frozenset[int]
     parked: tuple[int, ...]
-
-
-def add_bytes(into: dict[str, int], other: Mapping[str, int]) -> None:
-    """Add the bytes of `other` to `into`, device by device; without torch, unlike the runtime's."""
-    for device, nbytes in other.items():
-        into[device] = into.get(device, 0) + nbytes

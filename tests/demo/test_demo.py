@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
 from rich.console import Console
 
 from statekit.adapters.cosmos3 import Cosmos3StateAdapter
@@ -21,16 +20,9 @@ from tests.demo.cosmos3 import Cosmos3Rollout
 from tests.demo.dreamzero import DreamZeroRollout
 from tests.demo.show import print_summary, track
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Frames = npt.NDArray[np.uint8]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As in the demo: at this size threads mostly wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def dreamzero() -> DreamZeroRollout:

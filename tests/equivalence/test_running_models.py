@@ -8,7 +8,7 @@ fail at any operation, parking and release under a budget, and a process' end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from tests.equivalence.running.adapters import DecoderState, RecurrentState, Win
 from tests.equivalence.running.gated_recurrence import GatedRecurrence, HandRolledRecurrentState
 from tests.equivalence.running.wan_decoder import HandRolledDecoderState, WanDecoder
 from tests.equivalence.running.window_transformer import HandRolledWindowState, WindowTransformer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 STEPS = 7
 
@@ -97,15 +99,6 @@ PROOFS = {
         dtype=torch.float32,
     ),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """The bits of a sum may depend on how many threads add it up."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(params=PROOFS)

@@ -7,30 +7,21 @@ hand-rolled side keeps plain lists and loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 from statekit.adapters.generated.self_forcing import SelfForcingState
 from statekit.events import Event, Released
 from statekit.manager import SessionStateManager
-from statekit.pressure.admission import promise
+from statekit.pressure.promise import promise
 from tests.equivalence.bits import assert_same_bits
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 SMALL = {"H": 16, "W": 32, "LAYERS": 2, "window": 6, "sink": 3}
 LAYERS, BLOCK, TOKENS, HEADS, SIZE = 2, 3, 2, 12, 128
 BLOCKS = 6
 KV = tuple[torch.Tensor, torch.Tensor]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sums in one order, whatever else runs."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class TinyModel:

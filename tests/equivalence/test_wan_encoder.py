@@ -18,15 +18,6 @@ from tests.equivalence.wan_stream import WanStream, build_vae, feature_map_eleme
 BFLOAT16_NBYTES = 2
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Threads that convolve small pictures mostly wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def small_vae_stream() -> WanStream:
     return WanStream(build_vae(base_dim=8))

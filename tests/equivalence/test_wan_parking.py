@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +33,8 @@ TOKENS = {"a": torch.arange(8)[None], "b": torch.arange(8, 16)[None]}
 
 
 @pytest.fixture
-def pipeline() -> Iterator[DreamZeroPipeline]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield DreamZeroPipeline(WanStream(build_vae(base_dim=8)))
-    torch.set_num_threads(threads)
+def pipeline(one_thread: None) -> DreamZeroPipeline:
+    return DreamZeroPipeline(WanStream(build_vae(base_dim=8)))
 
 
 def frames(name: str) -> list[np.ndarray[Any, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,8 @@ TOKENS = torch.arange(8)[None]
 
 
 @pytest.fixture
-def pipeline() -> Iterator[DreamZeroPipeline]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield DreamZeroPipeline(WanStream(build_vae(base_dim=4)), local_attn_size=12)
-    torch.set_num_threads(threads)
+def pipeline(one_thread: None) -> DreamZeroPipeline:
+    return DreamZeroPipeline(WanStream(build_vae(base_dim=4)), local_attn_size=12)
 
 
 def frames(count: int, size: int = 32) -> list[np.ndarray[Any, Any]]:

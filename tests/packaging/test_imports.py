@@ -68,6 +68,12 @@ def test_specs_when_torch_cannot_be_imported_then_can_still_be_read() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_simulation_when_torch_cannot_be_imported_then_admits_all_the_same() -> None:
+    """A simulation computes what a manager promises, on a machine without torch."""
+    done = _import(["statekit.pressure.promise", "statekit.simulation.run"], ["torch"])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_generator_when_torch_cannot_be_imported_then_still_runs() -> None:
     """A machine that only generates needs neither torch nor numpy."""
     done = _import(["statekit_codegen.cli"], ["torch", "numpy"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statekit.pressure.admission import promise
+from statekit.pressure.promise import promise
 from statekit.spec import Index, ModelSpec, Park, Pending, Ring, Size, ValueSpec
 
 

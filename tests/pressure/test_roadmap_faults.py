@@ -33,7 +33,7 @@ from statekit.errors import (
 from statekit.events import AboveDeclared, Event
 from statekit.manager import SessionStateManager
 from statekit.objects import HeldValue, LatentBuffer
-from statekit.pressure.admission import promise
+from statekit.pressure.promise import promise
 from statekit.spec import ModelSpec, Park, Size, ValueSpec
 
 KIB = 1024

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from statekit.declared import by_device, session_at_step
-from statekit.pressure.admission import promise
+from statekit.pressure.promise import promise
 from statekit.simulation.kind import Kind
 from statekit.simulation.shape import TIERS
 from statekit.spec import ModelSpec

@@ -23,28 +23,11 @@ from statekit.watch.wire import SORTS, Ask, answer_line, read_answer
 from statekit_codegen.top_parts import View
 from statekit_codegen.top_view import layout
 from tests.watch.service_scenes import lost, of_replica, of_service
+from tests.watch.serving import Serving
 from tests.watch.terminals import NORMAL, terminal
 
 ROOT = Path(__file__).parents[2]
 TOP = ("-m", "statekit_codegen", "top")
-
-
-class Serving:
-    """The process with the service."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.socket = Path(self.line().partition(" ")[2])
-        assert self.line() == "served"
-
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def do(self, words: str) -> None:
-        assert self.process.stdin is not None
-        print(words, file=self.process.stdin, flush=True)
-        assert self.line() == "done"
 
 
 @pytest.fixture(scope="module")

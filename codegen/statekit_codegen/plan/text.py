@@ -13,6 +13,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from statekit_codegen.console import can_print
 from statekit_codegen.plan.answer import Answer, DeviceRow, Fit, MixPlan, ModelPlan
 from statekit_codegen.plan.chart import ASCII, BLOCKS, chart
 from statekit_codegen.plan.curve import Curve
@@ -155,7 +156,7 @@ def _mix(mix: MixPlan, asked: Question, width: int, plain: bool) -> Iterator[Ren
 
 
 def _chart(curve: Curve, console: Console, plain: bool) -> RenderableType:
-    marks = ASCII if plain or not _can_print(BLOCKS, console) else BLOCKS
+    marks = ASCII if plain or not can_print(BLOCKS, console) else BLOCKS
     lines = []
     for runs in chart(curve, min(console.width, _CHART_WIDTH), marks):
         line = Text(no_wrap=True, overflow="crop")
@@ -163,14 +164,6 @@ def _chart(curve: Curve, console: Console, plain: bool) -> RenderableType:
             line.append(run.text, "" if run.band is None else _COLOURS[run.band % len(_COLOURS)])
         lines.append(line)
     return Group(_title("Bytes of a session, between steps"), *lines)
-
-
-def _can_print(text: str, console: Console) -> bool:
-    try:
-        text.encode(console.encoding)
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True
 
 
 def _title(text: str) -> Text:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statekit.simulation.outcome import Outcome
+from statekit_codegen.console import can_print
 from statekit_codegen.simulated.report import Report
 from statekit_codegen.simulated.words import (
     POLICY_WORDS,
@@ -53,7 +54,7 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
 
 def _bars(outcomes: list[Outcome], console: Console) -> RenderableType:
     """What became of the sessions, a bar for each policy, and what its letters mean."""
-    blocks = console.is_terminal and _can_print(_BLOCK, console)
+    blocks = console.is_terminal and can_print(_BLOCK, console)
     grid = Table.grid(padding=(0, 2, 0, 0))
     for one in outcomes:
         bar, rest = Text(no_wrap=True), _BAR
@@ -82,11 +83,3 @@ def _table(outcomes: list[Outcome]) -> Table:
     for cells in zip(*rows, strict=True):
         grid.add_row(Text(cells[0][0]), *(Text(text) for _, text in cells))
     return grid
-
-
-def _can_print(text: str, console: Console) -> bool:
-    try:
-        text.encode(console.encoding)
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True

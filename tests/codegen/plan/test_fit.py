@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from statekit.errors import BudgetError, GenerateError, SessionAdmissionError
 from statekit.manager import SessionStateManager
 from statekit.objects import EncodeOnce, HeldValue, LatentBuffer
-from statekit.pressure.admission import promise
+from statekit.pressure.promise import promise
 from statekit.spec import Tier
 from statekit_codegen.plan.answer import Answer, Fit, answer
 from statekit_codegen.plan.crowd import Group, greatest, occupied, over, repeated
