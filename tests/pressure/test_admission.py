@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import torch
+
+from statekit.manager import SessionStateManager
+from statekit.objects import HeldValue
+from statekit.pressure.admission import missing, returning
 from statekit.pressure.promise import promise
 from statekit.spec import Index, ModelSpec, Park, Pending, Ring, Size, ValueSpec
+from statekit.testing import park_now
 
 
 def held(name: str, elements: str, **fields: object) -> ValueSpec:
@@ -42,3 +50,25 @@ def test_promise_when_a_store_is_bounded_in_bytes_then_it_has_a_limit() -> None:
     found = promise(ModelSpec(model="toy", values=(store, endless)), "cpu")
     assert found.by_device == {"cpu": 96 + 16}
     assert [(limit.name, limit.nbytes) for limit in found.limits] == [("store", 96)]
+
+
+def test_returning_when_values_are_parked_then_their_bytes_come_back_to_where_they_were(
+    tmp_path: Path,
+) -> None:
+    """What a session takes when it is used again: what is parked, beside what stays of it."""
+    disk = Park(("disk",))
+    spec = ModelSpec(
+        model="toy",
+        values=(held("kept", "3"), held("parked", "8000", park=disk, operations=("park",))),
+    )
+    manager = SessionStateManager(park_folder=tmp_path)
+    with manager.lease("s", begin=spec) as session:
+        one = HeldValue[torch.Tensor]().allocate()
+        one.append(torch.zeros(8000, dtype=torch.uint8))
+        session.put("parked", one)
+    record = session.record
+    assert record is not None
+    assert returning(record) == missing(record)
+    assert park_now(manager) == 1
+    assert returning(record) == {"cpu": 8000}
+    manager.close()

@@ -226,13 +226,13 @@ def test_values_when_a_property_fails_at_first_then_that_is_the_difference() -> 
     class Fails(HandRolled):
         @property
         def count(self) -> int:  # type: ignore[override]
-            if "own" not in vars(self):
+            if not self.own:
                 raise ValueError("nothing yet")
             return int(self.own)
 
         @count.setter
         def count(self, value: int) -> None:
-            self.own = value + 100 if value else value
+            self.own = value
 
     with pytest.raises(EquivalenceError, match="count"):
         assert_equivalent(Fails, toy(), TRACE)
