@@ -38,7 +38,9 @@ def main() -> int:
         return code
 
     heading(console, "2  Review", "statekit review tells the reasons too; here are the figures")
-    code, text = _statekit("review", "--format", "json")
+    code, text = _statekit(
+        "review", "schemas/dreamzero.yaml", "schemas/cosmos3.yaml", "--format", "json"
+    )
     if code:
         console.print(text, markup=False, soft_wrap=True)
         return code
