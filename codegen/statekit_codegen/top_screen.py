@@ -27,7 +27,7 @@ from statekit.watch.wire import MAX_TOP, SORTS, Ask
 from statekit_codegen.top_parts import View
 from statekit_codegen.top_view import layout
 
-__all__ = ["watch"]
+__all__ = ["ended_by_signals", "watch"]
 
 _KEYS = {
     b"q": "quit",
@@ -58,11 +58,11 @@ def watch(client: Client, console: Console, view: View, every_s: float) -> None:
     picture: Picture | ServicePicture | None = None
     due = 0.0
     with (
-        _ended_by_term(),
+        ended_by_signals() as ended,
         _keyboard() as keyboard,
         Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False) as live,
     ):
-        while True:
+        while not ended:
             if picture is None or time.monotonic() >= due:
                 picture = client.ask_any(_ask(view, told))
                 told = (*told, *picture.happenings)[-_TOLD:]
@@ -163,17 +163,24 @@ def _pressed(data: bytes) -> Iterator[str]:
 
 
 @contextmanager
-def _ended_by_term() -> Iterator[None]:
-    """While the terminal is ours, SIGTERM ends us as Ctrl-C does: the terminal is put back."""
+def ended_by_signals() -> Iterator[list[int]]:
+    """While the terminal is ours, SIGTERM ends us as Ctrl-C does: the terminal is put back.
+
+    Gives the signals that came. The error that each raises is lost where it comes in a callback of
+    the garbage collector or of a weak reference, so whoever goes round in a loop asks, too.
+    """
+    came: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield came
         return
-    before = signal.signal(signal.SIGTERM, end)
+    before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield came
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)

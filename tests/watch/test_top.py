@@ -8,8 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from statekit.watch.picture import Device, Happening, Picture, Session, Value
 from statekit.watch.server import serve
 from statekit.watch.wire import Ask
 from statekit_codegen.top_parts import View
-from statekit_codegen.top_screen import _pressed
+from statekit_codegen.top_screen import _pressed, ended_by_signals
 from statekit_codegen.top_view import layout
 from tests.watch.serving import Serving
 from tests.watch.terminals import ALTERNATE, NORMAL, terminal
@@ -116,6 +117,19 @@ def test_screen_when_a_session_is_parked_then_it_is_seen(served: Serving) -> Non
         screen.press("\x03")
         assert screen.end() == 0
         assert screen.raw.rstrip().endswith(NORMAL)
+
+
+@pytest.mark.parametrize("one", [signal.SIGINT, signal.SIGTERM])
+def test_signal_when_its_error_is_lost_then_still_known_to_have_come(one: signal.Signals) -> None:
+    """An error that is raised in a callback of the garbage collector goes nowhere."""
+    before = signal.getsignal(one)
+    with ended_by_signals() as ended:
+        assert not ended
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), one)
+            time.sleep(5)
+        assert ended == [one]
+    assert signal.getsignal(one) is before
 
 
 def test_screen_when_the_terminal_is_resized_then_it_is_laid_out_anew(served: Serving) -> None:
